@@ -1,0 +1,24 @@
+"""The whole configuration: its shape, its strict reading, and where each value came from.
+
+Nothing here opens a file. `schema` is the shape, `load` turns text into it or says precisely what
+is wrong and in which line, `render` prints it back and writes the commented template.
+"""
+
+from olp.config.load import Loaded, load
+from olp.config.schema import (
+    ChainConfig,
+    Config,
+    ProviderConfig,
+    RoutingConfig,
+    ServerConfig,
+)
+
+__all__ = [
+    "ChainConfig",
+    "Config",
+    "Loaded",
+    "ProviderConfig",
+    "RoutingConfig",
+    "ServerConfig",
+    "load",
+]

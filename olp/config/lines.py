@@ -1,0 +1,39 @@
+"""Finds the line of a TOML text in which a value is written.
+
+The standard library's parser does not say where a value stood, and a message without a line is
+half a message. This is a scan for table headers and keys, not a second parser: where it cannot
+tell, it answers with the nearest enclosing table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_HEADER = re.compile(r"\s*\[\[?\s*(?P<path>[^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_ASSIGN = re.compile(
+    r"""\s*(?P<path>(?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"))*)\s*="""
+)
+
+
+def _parts(dotted: str) -> tuple[str, ...]:
+    found = re.findall(r"""[\w-]+|"[^"]*"|'[^']*'""", dotted)
+    return tuple(part.strip("\"'") for part in found)
+
+
+def line_of(text: str, path: Sequence[str]) -> int | None:
+    """The line (from 1) where `path` is set, or its nearest enclosing key or table; else None."""
+    wanted = tuple(path)
+    best: tuple[int, int] | None = None
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = here = _parts(header["path"])
+        elif assign := _ASSIGN.match(line):
+            here = table + _parts(assign["path"])
+        else:
+            continue
+        depth = len(here)
+        if wanted[:depth] == here and (best is None or depth > best[0]):
+            best = (depth, number)
+    return best[1] if best else None

@@ -1,0 +1,147 @@
+"""The shape of the configuration.
+
+Each option carries its bounds and its help text here and nowhere else: `olp.toml`, docs/config.md
+and the error messages are made from them. msgspec checks types and bounds and names the path of
+what is wrong, which is why these are its structs and not dataclasses.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+Seconds = Annotated[float, Meta(ge=0)]
+"""Durations are in seconds; fractions are allowed."""
+
+
+class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where OLP listens and what it accepts."""
+
+    host: Annotated[
+        str, Meta(min_length=1, description="address to listen on; 127.0.0.1 is this machine only")
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="TCP port; 0 takes a free one")] = 4567
+    allow_anonymous: Annotated[
+        bool,
+        Meta(description="listen beyond this machine although anybody there could then use it"),
+    ] = False
+    cors_origins: Annotated[
+        tuple[str, ...],
+        Meta(description="web pages that may call OLP, such as http://nas.lan:3000"),
+    ] = ()
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Meta(description="further names of this machine that a client may put in its address"),
+    ] = ()
+    max_body_mb: Annotated[
+        float, Meta(gt=0, le=1024, description="largest request body, in MiB")
+    ] = 20.0
+    body_timeout_s: Annotated[
+        float, Meta(gt=0, description="time a client has to send its request")
+    ] = 60.0
+    max_messages: Annotated[int, Meta(ge=1, description="messages in one request")] = 4096
+    keepalive_s: Annotated[
+        Seconds,
+        Meta(description="a comment on a silent stream every so often, once it began; 0 is off"),
+    ] = 15.0
+    drain_s: Annotated[
+        Seconds, Meta(description="time that running answers get when the server stops")
+    ] = 10.0
+
+
+class RoutingConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a request moves along its chain."""
+
+    opening_s: Annotated[
+        float,
+        Meta(gt=0, description="from the start of a CLI until the vendor begins to answer"),
+    ] = 240.0
+    gate_s: Annotated[
+        Seconds,
+        Meta(description="how long a stream waits for its first content, from there"),
+    ] = 30.0
+    gate: Annotated[
+        Literal["content", "reasoning"],
+        Meta(description="what opens the gate; with reasoning, thinking is shown live"),
+    ] = "content"
+    gate_action: Annotated[
+        Literal["commit", "advance"],
+        Meta(description="at the gate's end: stay with the slow model, or move on"),
+    ] = "commit"
+    deadline_s: Annotated[
+        float, Meta(gt=0, description="no further hop is started when this is nearly over")
+    ] = 540.0
+    on_auth_missing: Annotated[
+        Literal["stop", "advance"],
+        Meta(description="a hop that is not logged in: stop and say so, or move on"),
+    ] = "stop"
+    fallback_detail: Annotated[
+        Literal["owner_only", "all", "none"],
+        Meta(description="who sees the X-OLP-Fallback-Detail header"),
+    ] = "owner_only"
+
+
+class ChainConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """One chain in its long form; what is not set here comes from [routing]."""
+
+    hops: Annotated[tuple[str, ...], Meta(description="PROVIDER/MODEL, in order, at most 3")]
+    gate: Annotated[Literal["content", "reasoning"] | None, Meta(description="as in [routing]")] = (
+        None
+    )
+    gate_action: Annotated[
+        Literal["commit", "advance"] | None, Meta(description="as in [routing]")
+    ] = None
+    on_auth_missing: Annotated[
+        Literal["stop", "advance"] | None, Meta(description="as in [routing]")
+    ] = None
+
+
+class ProviderConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """One CLI. What is not set is found on PATH or is the provider's own default."""
+
+    enabled: Annotated[
+        bool | None, Meta(description="use it or not; unset: if it is found on PATH")
+    ] = None
+    command: Annotated[
+        tuple[str, ...],
+        Meta(description="program and leading arguments; unset: its usual name on PATH"),
+    ] = ()
+    default_model: Annotated[str | None, Meta(description="the model that `auto` asks for")] = None
+    models: Annotated[
+        tuple[str, ...], Meta(description="further model ids that clients may ask for by name")
+    ] = ()
+    login: Annotated[
+        Literal["shared", "own"],
+        Meta(description="the login of your own CLI, or one that OLP keeps apart"),
+    ] = "shared"
+    max_concurrent: Annotated[int, Meta(ge=1, description="processes at one time")] = 4
+    opening_s: Annotated[Seconds | None, Meta(description="as in [routing], for this CLI")] = None
+    gate_s: Annotated[Seconds | None, Meta(description="as in [routing], for this CLI")] = None
+    max_spawn_s: Annotated[
+        float, Meta(gt=0, description="the longest that one answer may take")
+    ] = 600.0
+    env: Annotated[
+        dict[str, str],
+        Meta(description="environment of this CLI beyond the allow-list, such as a proxy"),
+    ] = field(default_factory=dict)
+    args: Annotated[
+        tuple[str, ...], Meta(description="further arguments, appended as they are")
+    ] = ()
+    config: Annotated[
+        dict[str, Any],
+        Meta(description="vibe only: a table merged into the config.toml it is given"),
+    ] = field(default_factory=dict)
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything, with its defaults."""
+
+    server: ServerConfig = field(default_factory=ServerConfig)
+    chains: dict[str, tuple[str, ...] | ChainConfig] = field(default_factory=dict)
+    routing: RoutingConfig = field(default_factory=RoutingConfig)
+    providers: dict[str, ProviderConfig] = field(default_factory=dict)
+
+    def provider(self, name: str) -> ProviderConfig:
+        """The options of one provider, the defaults where the file does not name it."""
+        return self.providers.get(name, ProviderConfig())

@@ -1,0 +1,121 @@
+"""From the name that a client asks for to the hops that may answer it.
+
+A model id only ever resolves to hops that serve exactly that model. Another model answers only
+where the owner wrote it into a chain under a name; with no configuration there is one such name,
+`auto`, over the CLIs that were found.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from olp.config import ChainConfig, Config, RoutingConfig
+from olp.errors import RequestError
+from olp.model import MAX_HOPS, Hop, is_model_id
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a chain is walked; seconds. See the options of [routing] for what each means."""
+
+    opening_s: float = 240.0
+    gate_s: float = 30.0
+    gate: Literal["content", "reasoning"] = "content"
+    gate_action: Literal["commit", "advance"] = "commit"
+    deadline_s: float = 540.0
+    on_auth_missing: Literal["stop", "advance"] = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The hops of one request, in the order in which they are tried."""
+
+    name: str
+    hops: tuple[Hop, ...]
+    policy: Policy = field(default_factory=Policy)
+
+    def without_substitution(self) -> Chain:
+        """Only the hops of the first hop's model."""
+        same = tuple(hop for hop in self.hops if hop.model == self.hops[0].model)
+        return replace(self, hops=same)
+
+
+class Catalogue:
+    """Every name a client may ask for.
+
+    `models` maps each usable provider, in the order of preference, to the model ids it is known
+    to serve, its default first.
+    """
+
+    def __init__(self, config: Config, models: Mapping[str, Sequence[str]]) -> None:
+        self._policy = _policy(config.routing)
+        self.models = {name: tuple(ids) for name, ids in models.items()}
+        self.chains = {name: self._configured(name, chain) for name, chain in config.chains.items()}
+        defaults = tuple(Hop(name, ids[0]) for name, ids in self.models.items() if ids)
+        if AUTO not in self.chains and defaults:
+            self.chains[AUTO] = Chain(AUTO, defaults[:MAX_HOPS], self._policy)
+
+    def _configured(self, name: str, config: ChainConfig | Sequence[str]) -> Chain:
+        if not isinstance(config, ChainConfig):
+            config = ChainConfig(hops=tuple(config))
+        own = {
+            "gate": config.gate,
+            "gate_action": config.gate_action,
+            "on_auth_missing": config.on_auth_missing,
+        }
+        policy = replace(self._policy, **{k: v for k, v in own.items() if v is not None})  # type: ignore[arg-type]
+        return Chain(name, tuple(_hop(text) for text in config.hops), policy)
+
+    def resolve(self, name: str) -> Chain:
+        """The chain that `name` stands for; RequestError 404 `model_not_found` if there is none."""
+        if chain := self.chains.get(name):
+            return chain
+        hops = self._direct(name) or self._serving(name)
+        if hops:
+            return Chain(name, hops, self._policy)
+        near = difflib.get_close_matches(name, list(self.names()), n=1)
+        hint = f" Did you mean {near[0]}?" if near else " GET /v1/models lists what there is."
+        shown = name if is_model_id(name) else "(not a model id)"
+        raise RequestError(
+            f"The model {shown!r} does not exist here.{hint}",
+            status=404,
+            code="model_not_found",
+            param="model",
+        )
+
+    def _direct(self, name: str) -> tuple[Hop, ...]:
+        hop = Hop.parse(name)
+        return (hop,) if hop and hop.provider in self.models else ()
+
+    def _serving(self, model: str) -> tuple[Hop, ...]:
+        hops = tuple(Hop(name, model) for name, ids in self.models.items() if model in ids)
+        return hops[:MAX_HOPS]
+
+    def names(self) -> Iterable[str]:
+        """Chains first, then every PROVIDER/MODEL, then every bare model id, each once."""
+        seen = dict.fromkeys(self.chains)
+        seen |= dict.fromkeys(f"{p}/{m}" for p, ids in self.models.items() for m in ids)
+        seen |= dict.fromkeys(m for ids in self.models.values() for m in ids)
+        return seen
+
+
+def _hop(text: str) -> Hop:
+    hop = Hop.parse(text)
+    assert hop is not None, "the configuration was checked when it was read"
+    return hop
+
+
+def _policy(routing: RoutingConfig) -> Policy:
+    return Policy(
+        opening_s=routing.opening_s,
+        gate_s=routing.gate_s,
+        gate=routing.gate,
+        gate_action=routing.gate_action,
+        deadline_s=routing.deadline_s,
+        on_auth_missing=routing.on_auth_missing,
+    )

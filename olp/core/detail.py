@@ -1,0 +1,49 @@
+"""The X-OLP-Fallback-Detail header: what happened to each hop, safe to put in a header."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from olp.core.scrub import scrub, shorten
+from olp.events import HopRecord
+
+MESSAGE_LIMIT = 200
+"""Characters of one error message, the mark of the cut included."""
+
+VALUE_LIMIT = 4096
+"""Bytes of the whole header value, measured after escaping."""
+
+
+def detail_value(records: Sequence[HopRecord]) -> str:
+    """The header's value: a JSON array in pure ASCII, at most `VALUE_LIMIT` bytes.
+
+    Records that do not fit are dropped from the tail, and a last element says how many.
+    """
+    items = [_item(record) for record in records]
+    kept = len(items)
+    while True:
+        value = _array(items[:kept], omitted=len(items) - kept)
+        if len(value) <= VALUE_LIMIT or kept == 0:
+            return value
+        kept -= 1
+
+
+def _array(items: Sequence[str], omitted: int) -> str:
+    tail = [json.dumps({"truncated": True, "omitted_hops": omitted})] if omitted else []
+    return f"[{','.join([*items, *tail])}]"
+
+
+def _item(record: HopRecord) -> str:
+    return json.dumps(
+        {
+            "hop": record.hop,
+            "provider": record.provider,
+            "model": record.model,
+            "code": record.code,
+            "error_message": shorten(scrub(record.error_message), MESSAGE_LIMIT),
+            "trigger_type": record.trigger_type.value,
+        },
+        ensure_ascii=True,
+        separators=(",", ":"),
+    ).replace("\x7f", "\\u007f")

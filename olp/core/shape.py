@@ -1,0 +1,88 @@
+"""What OLP itself does to an answer: stop strings, the token limit, the JSON check, the usage.
+
+A CLI cannot be asked for the first, not every one for the second, and none can be trusted with the
+third. `Shaper` stands between a driver and the walk; when `over` it wants no more events, and the
+process can be ended although it would have gone on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from olp.core.formats import conform
+from olp.core.stops import StopCutter
+from olp.core.tokens import cut, estimate
+from olp.events import Done, Event, Failed, Finish, Text, Trouble, Usage
+from olp.model import Request
+
+
+class Shaper:
+    """One attempt's. `enforce_tokens` is off where the CLI keeps `max_tokens` itself."""
+
+    def __init__(self, request: Request, *, enforce_tokens: bool = True) -> None:
+        self._request = request
+        self._limit = request.max_tokens if enforce_tokens else None
+        self._stops = StopCutter(request.stop)
+        self._format = request.format
+        self._answer: list[str] = []
+        self._tokens = 0
+        self._usage: Usage | None = None
+        self.over = False
+
+    def feed(self, event: Event) -> list[Event]:
+        """The events that `event` becomes."""
+        if self.over:
+            return []
+        match event:
+            case Text(text):
+                return self._text(text)
+            case Usage():
+                self._usage = event
+                return []
+            case Done():
+                return self._text(self._stops.flush()) + self._done(event)
+            case Failed():
+                self.over = True
+                return [event]
+            case _:
+                return [event]
+
+    def _text(self, piece: str) -> list[Event]:
+        text = self._stops.feed(piece) if not self.over else ""
+        finish = Finish.STOP if self._stops.hit else None
+        if self._limit is not None and self._tokens + estimate(text) > self._limit:
+            text = cut(text, self._limit - self._tokens)
+            finish = Finish.LENGTH
+        out = self._emit(text)
+        return out + self._done(Done(finish), cut_short=True) if finish else out
+
+    def _emit(self, text: str) -> list[Event]:
+        if not text:
+            return []
+        self._answer.append(text)
+        self._tokens += estimate(text)
+        return [] if self._format else [Text(text)]
+
+    def _done(self, done: Done, *, cut_short: bool = False) -> list[Event]:
+        if self.over:
+            return []
+        self.over = True
+        text = "".join(self._answer)
+        usage = self._final_usage(text, cut_short)
+        if self._format is None:
+            return [usage, done]
+        if done.finish is not Finish.STOP:
+            return [*([Text(text)] if text else []), usage, done]
+        body, problem = conform(text, self._format)
+        if problem:
+            return [Failed(Trouble.FORMAT_MISMATCH, f"the answer does not conform: {problem}")]
+        return [Text(body), usage, done]
+
+    def _final_usage(self, text: str, cut_short: bool) -> Usage:
+        """The CLI's own count; an estimate for what it did not live to tell."""
+        if self._usage is None:
+            prompt = sum(estimate(message.text) for message in self._request.messages)
+            return Usage(input=prompt, output=estimate(text))
+        if cut_short:
+            return replace(self._usage, output=max(self._usage.output, estimate(text)))
+        return self._usage

@@ -1,0 +1,60 @@
+"""How many processes each provider may run at one time.
+
+Taking a slot is one synchronous step, so nothing can come between the check and the taking. There
+is no queue: a full provider is a reason to ask the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+
+from olp.events import Failed, Trouble
+
+
+class Slot:
+    """One taken slot; leaving its `with` block gives it back, once."""
+
+    def __init__(self, slots: Slots, provider: str) -> None:
+        self._slots: Slots | None = slots
+        self._provider = provider
+
+    def __enter__(self) -> Slot:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Free the slot. A second call does nothing."""
+        if self._slots is not None:
+            self._slots.active[self._provider] -= 1
+            self._slots = None
+
+
+class Slots:
+    """The counters. `active` is the number of slots taken now, by provider."""
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self.limits = dict(limits)
+        self.active = dict.fromkeys(limits, 0)
+
+    def __repr__(self) -> str:
+        taken = ", ".join(f"{name} {n}/{self.limits[name]}" for name, n in self.active.items())
+        return f"Slots({taken})"
+
+    def take(self, provider: str) -> Slot | Failed:
+        """A slot of `provider`, or the CONCURRENCY_LIMIT failure that says how full it is."""
+        if self.active[provider] >= self.limits[provider]:
+            return Failed(
+                Trouble.CONCURRENCY_LIMIT,
+                f"no free slot: providerName={provider} maxConcurrent={self.limits[provider]} "
+                f"activeSpawns={self.active[provider]}",
+            )
+        self.active[provider] += 1
+        return Slot(self, provider)

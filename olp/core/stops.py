@@ -1,0 +1,46 @@
+"""Ends an answer at a stop string, even one that comes in pieces.
+
+No CLI takes stop strings, so OLP looks for them itself. What could be the beginning of one is held
+back until it is clear that it is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class StopCutter:
+    """Feed it the answer piece by piece; `hit` is the end, and the stop is not part of the text."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        self._stops = tuple(stop for stop in stops if stop)
+        self._held = ""
+        self.hit = False
+
+    def feed(self, piece: str) -> str:
+        """The text that may go out now."""
+        if not self._stops:
+            return piece
+        if self.hit:
+            return ""
+        text = self._held + piece
+        found = min((at for stop in self._stops if (at := text.find(stop)) >= 0), default=None)
+        if found is not None:
+            self.hit, self._held = True, ""
+            return text[:found]
+        keep = self._could_begin(text)
+        self._held = text[len(text) - keep :]
+        return text[: len(text) - keep]
+
+    def flush(self) -> str:
+        """What was held back, when no more text will come."""
+        held, self._held = self._held, ""
+        return held
+
+    def _could_begin(self, text: str) -> int:
+        """Length of the longest end of `text` that begins a stop string."""
+        longest = max(map(len, self._stops)) - 1
+        for size in range(min(longest, len(text)), 0, -1):
+            if any(stop.startswith(text[-size:]) for stop in self._stops):
+                return size
+        return 0

@@ -1,0 +1,170 @@
+"""The trigger table: what each failure means for the chain, and what the client is told.
+
+This is the only place where that is written. The walk reads it, and docs/fallback.md is generated
+from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from olp.events import Failed, TriggerType, Trouble
+
+CLIENT_ERROR_STATUSES = frozenset({400, 401, 403, 404, 422})
+"""Upstream statuses that another provider would answer in the same way."""
+
+HARD_STATUSES = frozenset({402, 408, 409, 425, 429})
+"""Upstream statuses below 500 that mean: not here, not now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row. `status` is the HTTP status when the failure reaches the client, `meaning` says in
+    a clause what happened, `advice` what a person can do."""
+
+    trigger: TriggerType
+    status: int
+    meaning: str
+    advice: str
+    counted_by_breaker: bool = False
+
+
+_HARD = TriggerType.HARD
+_SOFT = TriggerType.SOFT
+
+RULES: Mapping[Trouble, Rule] = MappingProxyType(
+    {
+        Trouble.SPAWN_FAILED: Rule(
+            _HARD,
+            502,
+            "the CLI ended without a complete answer",
+            "try again; if it stays, run `olp doctor` on the server",
+            counted_by_breaker=True,
+        ),
+        Trouble.CLI_NOT_FOUND: Rule(
+            _HARD,
+            502,
+            "the CLI is not installed where the server looks for it",
+            "run `olp doctor` on the server: it names the install command",
+        ),
+        Trouble.SPAWN_TIMEOUT: Rule(
+            _HARD,
+            504,
+            "the vendor did not answer in the time allowed",
+            "try again, or a shorter request",
+            counted_by_breaker=True,
+        ),
+        Trouble.CONCURRENCY_LIMIT: Rule(
+            _HARD,
+            429,
+            "all of the provider's slots are taken",
+            "try again in a few seconds",
+        ),
+        Trouble.QUOTA_EXHAUSTED: Rule(
+            _HARD,
+            429,
+            "the subscription's allowance is used up",
+            "wait for the reset, or add another provider to the chain",
+        ),
+        Trouble.RATE_LIMITED: Rule(
+            _HARD,
+            429,
+            "the vendor asks for fewer requests at a time",
+            "try again in a minute",
+        ),
+        Trouble.OVERLOADED: Rule(
+            _HARD,
+            503,
+            "the vendor has trouble of its own (an overload or a server error)",
+            "try again in a minute",
+            counted_by_breaker=True,
+        ),
+        Trouble.AUTH_MISSING: Rule(
+            TriggerType.AUTH_MISSING,
+            502,
+            "the CLI is not logged in, or its login is no longer valid",
+            "log in on the server; `olp doctor` names the command. Your own key is fine",
+        ),
+        Trouble.BAD_REQUEST: Rule(
+            TriggerType.CLIENT_ERROR,
+            400,
+            "the vendor refused the request as it is",
+            "change the request",
+        ),
+        Trouble.CONTEXT_TOO_LONG: Rule(
+            TriggerType.CLIENT_ERROR,
+            400,
+            "the conversation is longer than the model can read",
+            "shorten the conversation, or ask a model with a larger context",
+        ),
+        Trouble.MODEL_NOT_FOUND: Rule(
+            TriggerType.CLIENT_ERROR,
+            404,
+            "the vendor does not serve this model to this account",
+            "pick another model from /v1/models",
+        ),
+        Trouble.FORMAT_MISMATCH: Rule(
+            TriggerType.NON_TRIGGER,
+            502,
+            "the answer is not the JSON that was asked for",
+            "try again, or relax the schema",
+        ),
+        Trouble.SOFT_TRIGGER: Rule(
+            _SOFT,
+            429,
+            "a threshold that the owner set for this provider is reached",
+            "wait for the reset, or raise the threshold",
+        ),
+        Trouble.QUOTA_HOLD: Rule(
+            _SOFT,
+            429,
+            "the provider said that its allowance is used up, and is left alone for a while",
+            "wait for the reset; `olp quota clear` lifts the hold",
+        ),
+        Trouble.CIRCUIT_OPEN: Rule(
+            _SOFT,
+            503,
+            "the provider failed several times in a row and is left alone for a minute",
+            "try again in a minute",
+        ),
+        Trouble.DEADLINE: Rule(
+            _SOFT,
+            504,
+            "too little of the request's time was left to start this hop",
+            "try again, or a shorter request",
+        ),
+        Trouble.UNKNOWN: Rule(
+            TriggerType.NON_TRIGGER,
+            500,
+            "something that OLP does not know",
+            "run `olp doctor` on the server; if it stays, report it",
+        ),
+    }
+)
+
+
+def trigger_of(failed: Failed) -> TriggerType:
+    """What `failed` means for the chain: by its code, and for an unknown one by its status."""
+    if failed.trouble is not Trouble.UNKNOWN or failed.status is None:
+        return RULES[failed.trouble].trigger
+    if failed.status in CLIENT_ERROR_STATUSES:
+        return TriggerType.CLIENT_ERROR
+    if failed.status in HARD_STATUSES or failed.status >= 500:
+        return TriggerType.HARD
+    return TriggerType.NON_TRIGGER
+
+
+def status_of(failed: Failed) -> int:
+    """The HTTP status with which `failed` reaches the client."""
+    if failed.trouble is Trouble.UNKNOWN and failed.status is not None:
+        return 502 if failed.status >= 500 else 500
+    return RULES[failed.trouble].status
+
+
+def counted(failed: Failed) -> bool:
+    """Whether the circuit breaker counts it: the provider's own fault, not the client's."""
+    if failed.trouble is Trouble.UNKNOWN:
+        return failed.status is not None and failed.status >= 500
+    return RULES[failed.trouble].counted_by_breaker

@@ -1,0 +1,312 @@
+"""The whole fallback rule, as one object without a clock or a process.
+
+`next(now)` says which hop to try, or that the walk is over. Each event of an attempt goes through
+`pass_on(event, now)`, which says what may go to the client. Between two events, `wake_at` is the
+time at which `expire(now)` has something to say.
+
+The rule itself: hops are tried one at a time in the written order, once each. A failure that is a
+trigger moves the walk on, as long as not one byte has gone to the client; afterwards nothing else
+is ever tried, and the client sees how the answer broke off. What goes out first is always an
+`Answering`, and an `Answering` goes out at most once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from olp.core.chains import Chain
+from olp.core.gate import Gate
+from olp.core.scrub import scrub
+from olp.core.triggers import trigger_of
+from olp.core.verdict import Failure, scrubbed, verdict
+from olp.events import (
+    Answering,
+    Done,
+    Event,
+    Failed,
+    Finish,
+    HopRecord,
+    Output,
+    Reasoning,
+    Refused,
+    Started,
+    Text,
+    TriggerType,
+    Trouble,
+)
+from olp.model import Hop
+
+HOP_NEEDS_S = 10.0
+"""A hop is not started with less time than this left: no CLI's answer could still arrive."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Seconds: until the vendor begins to answer, from there to the first content, in all."""
+
+    opening_s: float = 240.0
+    gate_s: float = 30.0
+    total_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something worth a line in the log, in the log's own event names."""
+
+    event: str
+    level: str = "info"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    hop: Hop
+    index: int
+    gate: Gate
+    clocks: Clocks
+    spawned_at: float
+    model: str
+    started_at: float | None = None
+
+
+Skip = Callable[[Hop, float], Failed | None]
+
+
+def never_skip(hop: Hop, now: float) -> Failed | None:
+    """The `Skip` of a chain that nothing is known about yet."""
+    return None
+
+
+class Walk:
+    """One request on its way along one chain. `now` is in seconds of any one steady clock."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        *,
+        streaming: bool,
+        now: float,
+        clocks: Mapping[str, Clocks] | None = None,
+        skip: Skip = never_skip,
+    ) -> None:
+        self._chain = chain
+        self._streaming = streaming
+        self._started_at = now
+        self._clocks = clocks or {}
+        self._skip = skip
+        self._index = -1
+        self._attempt: _Attempt | None = None
+        self._failures: list[Failure] = []
+        self._stopped = False
+        self.answered = False
+        self.records: list[HopRecord] = []
+        self.notes: list[Note] = []
+
+    def __repr__(self) -> str:
+        now = self._attempt.hop if self._attempt else "between hops"
+        return (
+            f"Walk({self._chain.name}, {now}, answered={self.answered}, {len(self.records)} failed)"
+        )
+
+    @property
+    def trying(self) -> bool:
+        """Whether an attempt is under way: more events are wanted."""
+        return self._attempt is not None
+
+    def next(self, now: float) -> Hop | None:
+        """The hop to try now, or None when the walk is over."""
+        assert self._attempt is None, "the attempt before has not ended"
+        while not (self.answered or self._stopped) and self._index + 1 < len(self._chain.hops):
+            self._index += 1
+            hop = self._chain.hops[self._index]
+            self._attempt = self._begin(hop, now)
+            unwanted = self._too_late(now) or self._skip(hop, now)
+            if unwanted is None:
+                return hop
+            self._fail(unwanted)
+        return None
+
+    def _begin(self, hop: Hop, now: float) -> _Attempt:
+        gate = Gate(
+            streaming=self._streaming,
+            reasoning_opens=self._chain.policy.gate == "reasoning",
+        )
+        clocks = self._clocks.get(hop.provider) or Clocks(
+            self._chain.policy.opening_s, self._chain.policy.gate_s
+        )
+        return _Attempt(hop, self._index, gate, clocks, now, hop.model)
+
+    def _too_late(self, now: float) -> Failed | None:
+        left = self._started_at + self._chain.policy.deadline_s - now
+        if self._index == 0 or left >= HOP_NEEDS_S:
+            return None
+        return Failed(Trouble.DEADLINE, f"{max(left, 0):.0f} s of the request's time were left")
+
+    # --- an attempt's events -------------------------------------------------------------------
+
+    def pass_on(self, event: Event, now: float) -> tuple[Output, ...]:
+        """What may go to the client because of `event`; events after the last are ignored."""
+        attempt = self._attempt
+        if attempt is None:
+            return ()
+        if isinstance(event, Failed):
+            return self._fail(event)
+        if isinstance(event, Started | Text | Reasoning | Done):
+            self._note_start(attempt, event, now)
+        out = self._with_head(attempt.gate.offer(event))
+        if isinstance(event, Done):
+            self._attempt = None
+        return out
+
+    def _note_start(self, attempt: _Attempt, event: Event, now: float) -> None:
+        if attempt.started_at is None:
+            attempt.started_at = now
+        if not isinstance(event, Started) or event.model is None:
+            return
+        if attempt.hop.model.lower() not in event.model.lower():
+            self._note("model_differs", "warn", asked=attempt.hop.model, answered=event.model)
+        attempt.model = event.model
+
+    def _with_head(self, events: tuple[Event, ...]) -> tuple[Output, ...]:
+        if not events or self.answered:
+            return events
+        return self._answer(events)
+
+    def _answer(self, events: tuple[Event, ...]) -> tuple[Output, ...]:
+        assert self._attempt is not None
+        self.answered = True
+        hop, index = self._attempt.hop, self._attempt.index
+        head = Answering(hop.provider, self._attempt.model, index, tuple(self.records))
+        return (head, *events)
+
+    # --- the clocks ----------------------------------------------------------------------------
+
+    @property
+    def wake_at(self) -> float:
+        """When `expire` has to be called if no event has come by then."""
+        attempt = self._attempt
+        assert attempt is not None
+        total = attempt.spawned_at + attempt.clocks.total_s
+        if attempt.started_at is None:
+            return min(total, attempt.spawned_at + attempt.clocks.opening_s)
+        if self._gate_runs(attempt):
+            return min(total, attempt.started_at + attempt.clocks.gate_s)
+        return total
+
+    def _gate_runs(self, attempt: _Attempt) -> bool:
+        if attempt.gate.open or attempt.gate.has_text:
+            return False
+        return self._streaming or self._chain.policy.gate_action == "advance"
+
+    def expire(self, now: float) -> tuple[Output, ...]:
+        """What a clock that ran out means; nothing if none has."""
+        attempt = self._attempt
+        if attempt is None or now < self.wake_at:
+            return ()
+        waited = now - attempt.spawned_at
+        if waited >= attempt.clocks.total_s:
+            return self._fail(_timeout(f"no complete answer after {waited:.0f} s"))
+        if attempt.started_at is None:
+            return self._fail(_timeout(f"the vendor did not begin to answer within {waited:.0f} s"))
+        if self._chain.policy.gate_action == "advance":
+            return self._fail(_timeout(f"no content after {waited:.0f} s"))
+        return self._answer(attempt.gate.release())
+
+    # --- failures ------------------------------------------------------------------------------
+
+    def _fail(self, failed: Failed) -> tuple[Output, ...]:
+        attempt = self._attempt
+        assert attempt is not None
+        if not self.answered and self._salvageable(attempt, failed):
+            self._note("spawn_failed_after_usable_chunks", "warn", code=failed.trouble.value)
+            out = self._answer(attempt.gate.release())
+            self._attempt = None
+            return (*out, Done(Finish.LENGTH, truncated=True))
+        self._note_failure(attempt, failed)
+        self._attempt = None
+        if not self.answered:
+            self._move_on_or_stop(attempt, failed)
+            return ()
+        if failed.trouble is Trouble.SPAWN_FAILED and attempt.gate.has_text:
+            return (Done(Finish.LENGTH, truncated=True),)
+        return (scrubbed(failed),)
+
+    def _salvageable(self, attempt: _Attempt, failed: Failed) -> bool:
+        dead = failed.trouble is Trouble.SPAWN_FAILED
+        return dead and not self._streaming and attempt.gate.has_text
+
+    def _move_on_or_stop(self, attempt: _Attempt, failed: Failed) -> None:
+        trigger = trigger_of(failed)
+        self._failures.append(Failure(attempt.hop, attempt.index, failed))
+        self.records.append(
+            HopRecord(
+                attempt.index,
+                attempt.hop.provider,
+                attempt.hop.model,
+                failed.trouble.value,
+                scrub(failed.detail),
+                trigger,
+            )
+        )
+        self._stopped = not self._moves_on(trigger)
+
+    def _moves_on(self, trigger: TriggerType) -> bool:
+        match trigger:
+            case TriggerType.HARD | TriggerType.SOFT:
+                return True
+            case TriggerType.AUTH_MISSING:
+                return self._chain.policy.on_auth_missing == "advance"
+            case TriggerType.CLIENT_ERROR | TriggerType.NON_TRIGGER:
+                return False
+
+    def verdict(self, wall: float) -> Refused:
+        """What the client is told when no hop answered. `wall` is the time in epoch seconds."""
+        assert self._failures and not self.answered
+        if not self._stopped:
+            providers = [hop.provider for hop in self._chain.hops]
+            self._note("fallback_chain_exhausted", "error", providers=providers)
+        return verdict(self._chain, self._failures, self.records, stopped=self._stopped, wall=wall)
+
+    # --- notes for the log ---------------------------------------------------------------------
+
+    def _note_failure(self, attempt: _Attempt, failed: Failed) -> None:
+        trigger = trigger_of(failed)
+        fields = {
+            "code": failed.trouble.value,
+            "trigger_type": trigger.value,
+            "status": failed.status,
+            "error": scrub(failed.detail),
+        }
+        self._note("fallback_hop_error", "warn", **fields)
+        following = self._chain.hops[attempt.index + 1 : attempt.index + 2]
+        if self.answered:
+            self._note("answer_broken_off", "warn", **fields)
+            return
+        if self._moves_on(trigger):
+            fields["next_provider"] = following[0].provider if following else None
+        self._note(_TRIGGER_EVENTS[trigger], "warn", **fields)
+
+    def _note(self, event: str, level: str, **fields: Any) -> None:
+        if self._attempt is not None:
+            hop = self._attempt.hop
+            fields = {
+                "hop": self._attempt.index,
+                "provider": hop.provider,
+                "model": hop.model,
+            } | fields
+        self.notes.append(Note(event, level, fields))
+
+
+_TRIGGER_EVENTS = {
+    TriggerType.HARD: "fallback_hard_trigger",
+    TriggerType.SOFT: "fallback_soft_trigger",
+    TriggerType.AUTH_MISSING: "fallback_auth_missing_no_fallback",
+    TriggerType.CLIENT_ERROR: "fallback_client_error_no_fallback",
+    TriggerType.NON_TRIGGER: "fallback_non_trigger_error",
+}
+
+
+def _timeout(detail: str) -> Failed:
+    return Failed(Trouble.SPAWN_TIMEOUT, detail)

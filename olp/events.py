@@ -1,0 +1,184 @@
+"""What happens while a request is answered, as a closed union of frozen values.
+
+A driver turns a CLI's lines into events, the walk decides which of them may go to the client, and
+a dialect's encoder turns those into bytes. A failure is an event like any other, because the walk
+has to look at it; nothing in this file is an exception.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Trouble(StrEnum):
+    """Every way an attempt can fail, by the code that clients, headers and logs show."""
+
+    SPAWN_FAILED = "SPAWN_FAILED"
+    CLI_NOT_FOUND = "CLI_NOT_FOUND"
+    SPAWN_TIMEOUT = "SPAWN_TIMEOUT"
+    CONCURRENCY_LIMIT = "CONCURRENCY_LIMIT"
+    QUOTA_EXHAUSTED = "QUOTA_EXHAUSTED"
+    RATE_LIMITED = "RATE_LIMITED"
+    OVERLOADED = "OVERLOADED"
+    AUTH_MISSING = "AUTH_MISSING"
+    BAD_REQUEST = "BAD_REQUEST"
+    CONTEXT_TOO_LONG = "CONTEXT_TOO_LONG"
+    MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
+    FORMAT_MISMATCH = "FORMAT_MISMATCH"
+    SOFT_TRIGGER = "SOFT_TRIGGER"
+    QUOTA_HOLD = "QUOTA_HOLD"
+    CIRCUIT_OPEN = "CIRCUIT_OPEN"
+    DEADLINE = "DEADLINE"
+    UNKNOWN = "UNKNOWN"
+
+
+class Finish(StrEnum):
+    """Why an answer ended, in the words of the OpenAI API."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The vendor began to answer. `model` is the id it names itself by, if it does."""
+
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A piece of the model's thinking, which is not part of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One reading of a plan's quota window, as the CLI printed it.
+
+    `used` is a percentage from 0 to 100, `resets_at` epoch seconds. `name` is `five_hour`,
+    `seven_day`, `credits` or the vendor's own; `model` is set where the limit is that model's.
+    """
+
+    name: str
+    used: float
+    resets_at: float | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Quota readings that came free with an answer."""
+
+    windows: tuple[Window, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one answer. `input` includes `cached` and `cache_written`; `output` includes
+    `reasoning`. `cost` is in US dollars, as the CLI states it."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    cache_written: int = 0
+    reasoning: int = 0
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answer is complete, or as complete as it will be.
+
+    `truncated` marks an answer whose CLI died under it: usable, but never kept.
+    """
+
+    finish: Finish = Finish.STOP
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt is over without a complete answer.
+
+    `detail` is one line for a person, `status` the vendor's HTTP status where one is known,
+    `resets_at` epoch seconds when the vendor will serve again, `model_limit` whether the limit is
+    the model's alone.
+    """
+
+    trouble: Trouble
+    detail: str
+    status: int | None = None
+    resets_at: float | None = None
+    model_limit: bool = False
+
+
+Event = Started | Text | Reasoning | Quota | Usage | Done | Failed
+
+
+class TriggerType(StrEnum):
+    """What a failure means for the chain."""
+
+    HARD = "hard"
+    SOFT = "soft"
+    AUTH_MISSING = "auth_missing"
+    CLIENT_ERROR = "client_error"
+    NON_TRIGGER = "non_trigger"
+
+
+@dataclass(frozen=True, slots=True)
+class HopRecord:
+    """One hop that failed or was skipped, as the detail header tells it. `hop` counts from 0."""
+
+    hop: int
+    provider: str
+    model: str
+    code: str
+    error_message: str
+    trigger_type: TriggerType
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """The first thing a reader gets of an answer: who gives it, and what was tried before.
+
+    `hops` is the index of the hop that serves.
+    """
+
+    provider: str
+    model: str
+    hops: int
+    records: tuple[HopRecord, ...] = ()
+    cache: str = "miss"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The only thing a reader gets when no hop could answer.
+
+    `exhausted` lists the chain's providers if all of more than one were tried; `retry_after` is in
+    seconds; `retry` says whether the client's own retry makes sense.
+    """
+
+    provider: str
+    model: str
+    hops: int
+    failed: Failed
+    status: int
+    records: tuple[HopRecord, ...] = ()
+    exhausted: tuple[str, ...] = ()
+    retry_after: int | None = None
+    retry: bool = False
+
+
+Output = Answering | Refused | Event

@@ -1,0 +1,170 @@
+"""What every CLI looks like from outside: facts, a launch, and a driver.
+
+A driver is the CLI's protocol without the CLI: it is given lines and says what they mean and what
+to write back. It never waits, reads a file or looks at a clock, so that a recorded transcript is
+all it takes to test one. A provider is one file in this folder; docs/providers.md writes one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from olp.config import ProviderConfig
+from olp.events import Event
+from olp.model import Launch, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Bytes for the CLI's standard input."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CloseInput:
+    """End the CLI's standard input: nothing more will be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The answer is complete; the CLI may still write its report for `seconds`, no longer."""
+
+    seconds: float
+
+
+Step = Event | Write | CloseInput | Settle
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a CLI ended. `code` is None if it had not ended when it was given up; `files` holds what
+    it left of the files that the launch wanted collected."""
+
+    code: int | None
+    stderr: str = ""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def told(self, name: str) -> str:
+        """One line about an end that came before the answer was complete."""
+        how = "was ended" if self.code is None else f"exited with code {self.code}"
+        last = (self.stderr.strip().splitlines() or [""])[-1]
+        return f"{name} {how} before its answer was complete. {last}".strip()
+
+
+def parse_line(line: str) -> dict[str, Any]:
+    """A line of JSON as an object; an empty one for anything else, which is no error: a CLI may
+    print what it likes between its events."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+class Driver(Protocol):
+    """One request's conversation with one CLI. After a Done or Failed it is not called again."""
+
+    def start(self) -> Sequence[Step]:
+        """What to do first."""
+
+    def receive(self, line: str) -> Sequence[Step]:
+        """What one line of standard output means."""
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        """The closing events; the last is a Done or a Failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a CLI before it is started.
+
+    `program` is its usual name on PATH, `native` are paths relative to the launcher's real folder
+    where the same program may lie without the launcher in front, in glob form. `install` and
+    `login` are the commands a person runs. `tested` are the versions it was tried with, lowest and
+    highest. `models` are ids known to work, the default first. `keeps_max_tokens` says whether the
+    CLI can be given a token limit. `user_login` are the files of a shared login, relative to the
+    user's home. `passes` are variables of OLP's own environment that carry this CLI's login.
+    """
+
+    name: str
+    title: str
+    program: str
+    install: str
+    login: str
+    tested: tuple[str, str]
+    models: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    keeps_max_tokens: bool = False
+    native: tuple[str, ...] = ()
+    user_login: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where a provider runs: its resolved command, its options, and the server's surroundings.
+
+    `environ` is OLP's own environment, of which only allow-listed names reach a child. `home` is
+    the user's home, `own_home` the folder in which OLP keeps a login of its own.
+    """
+
+    command: tuple[str, ...]
+    config: ProviderConfig
+    environ: Mapping[str, str]
+    home: str
+    own_home: str
+
+
+class Provider(Protocol):
+    """One CLI."""
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of it."""
+
+    def launch(
+        self, request: Request, model: str, setting: Setting, now: datetime
+    ) -> tuple[Launch, Driver]:
+        """How to start the CLI for `request`, and the driver of that process. `now` is local."""
+
+    def probes(self, setting: Setting) -> Mapping[str, Launch]:
+        """Commands that cost no quota, for the doctor: `version` and, where there is one, `login`
+        (exit code 0 means that a login is present)."""
+
+
+ALLOWED = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "NODE_EXTRA_CA_CERTS",
+        "SYSTEMROOT",
+    }
+)
+"""Names that every CLI gets from OLP's environment, `LC_*` besides. Everything else is left out:
+a list of what to remove would miss the next secret."""
+
+
+def child_environment(setting: Setting, facts: Facts, own: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a CLI: the allowed names, its own login, what the provider sets,
+    and last what the owner wrote into `env`."""
+    env = {
+        name: value
+        for name, value in setting.environ.items()
+        if name in ALLOWED or name.startswith("LC_") or name in facts.passes
+    }
+    env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    env["HOME"] = setting.home
+    return env | dict(own) | dict(setting.config.env)

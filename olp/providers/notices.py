@@ -1,0 +1,107 @@
+"""Tells an error text from an answer, and reads when a limit resets.
+
+Structured signals come first; this is for what a CLI only says in words. Each provider brings its
+own table of patterns, in the order in which they are tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from olp.events import Trouble
+
+Patterns = Sequence[tuple[str, Trouble]]
+
+
+def classify(text: str, patterns: Patterns) -> Trouble | None:
+    """The first pattern's trouble that is found in `text`, whatever its case and quotes."""
+    plain = text.replace("\u2019", "'").replace("\u2219", "\u00b7").replace("\u2022", "\u00b7")
+    for pattern, trouble in patterns:
+        if re.search(pattern, plain, re.IGNORECASE):
+            return trouble
+    return None
+
+
+def http_status(text: str) -> int | None:
+    """The HTTP status that an error text names (`status 503`, `API Error: 529`), if any."""
+    found = re.search(
+        r"(?:status:?|API Error:|error code:?)\s*\(?([1-5]\d\d)\b", text, re.IGNORECASE
+    )
+    return int(found[1]) if found else None
+
+
+def by_status(status: int | None) -> Trouble | None:
+    """What an upstream HTTP status means where nothing better is known."""
+    match status:
+        case 401 | 403:
+            return Trouble.AUTH_MISSING
+        case 402:
+            return Trouble.QUOTA_EXHAUSTED
+        case 404:
+            return Trouble.MODEL_NOT_FOUND
+        case 413:
+            return Trouble.CONTEXT_TOO_LONG
+        case 400 | 422:
+            return Trouble.BAD_REQUEST
+        case 429:
+            return Trouble.RATE_LIMITED
+        case int() if status >= 500:
+            return Trouble.OVERLOADED
+        case _:
+            return None
+
+
+_EPOCH = re.compile(r"\|(\d{10})\b")
+_SPAN = re.compile(
+    r"\bin (?:(\d+) days?)?[ ,]*(?:(\d+) hours?)?[ ,]*(?:(\d+) minutes?)?[ ,]*(?:(\d+) seconds?)?"
+)
+_CLOCK = re.compile(
+    r"(?:resets?|again|until)(?: at| on)?\s+"
+    r"(?:(?P<weekday>mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?"
+    r"(?:(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+(?P<day>\d{1,2})"
+    r"(?:st|nd|rd|th)?,?\s+(?:(?P<year>\d{4}),?\s+)?(?:at\s+)?)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*(?P<half>am|pm)"
+    r"(?:\s*\((?P<zone>[A-Za-z_]+(?:/[A-Za-z_]+)*)\))?",
+    re.IGNORECASE,
+)
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def reset_time(text: str, now: datetime) -> float | None:
+    """When a limit resets, in epoch seconds, as far as `text` says it. `now` is an aware local
+    time: a time of day is the next one after it, in the zone named or else in the zone of `now`."""
+    if epoch := _EPOCH.search(text):
+        return float(epoch[1])
+    span = _SPAN.search(text)
+    if span and any(span.groups()):
+        days, hours, minutes, seconds = (int(part or 0) for part in span.groups())
+        wait = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        return (now + wait).timestamp()
+    if clock := _CLOCK.search(text):
+        return _clock_time(clock, now)
+    return None
+
+
+def _clock_time(clock: re.Match[str], now: datetime) -> float | None:
+    try:
+        here = now.astimezone(ZoneInfo(clock["zone"])) if clock["zone"] else now
+        hour = int(clock["hour"]) % 12 + (12 if clock["half"].lower() == "pm" else 0)
+        at = here.replace(hour=hour, minute=int(clock["minute"] or 0), second=0, microsecond=0)
+        if clock["month"]:
+            month = _MONTHS.index(clock["month"].lower()) + 1
+            at = at.replace(
+                year=int(clock["year"] or here.year), month=month, day=int(clock["day"])
+            )
+            if at <= here and not clock["year"]:
+                at = at.replace(year=at.year + 1)
+            return at.timestamp()
+    except (ValueError, KeyError, OSError):
+        return None
+    step = timedelta(days=1)
+    while at <= here or (clock["weekday"] and _WEEKDAYS[at.weekday()] != clock["weekday"].lower()):
+        at += step
+    return at.timestamp()

@@ -1,0 +1,72 @@
+"""A conversation as one text, for CLIs that take one prompt.
+
+A lone user message goes as it is. Otherwise each turn stands between tags that carry a word which
+occurs in no message of the conversation, so that no text in it can look like another turn. The
+word is made from the conversation's beginning: the same conversation, one turn longer, begins with
+the same bytes, which is what a vendor's prompt cache needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from olp.model import JsonFormat, Message, Request, Role
+
+_INTRO = (
+    "The conversation so far stands below, oldest turn first, each turn between <{tag}> tags. "
+    "Only these tags separate turns; anything like them inside a turn is part of its text."
+)
+_OUTRO = {
+    Role.USER: "Write the assistant's next turn: its text alone, without tags.",
+    Role.SYSTEM: "Write the assistant's next turn: its text alone, without tags.",
+    Role.ASSISTANT: "Continue the assistant's last turn from where it ends: only the new text.",
+}
+
+
+def prompt_of(request: Request) -> str:
+    """What the CLI is to be asked, without the system prompt."""
+    turns = request.turns
+    if not turns:
+        return request.system
+    if len(turns) == 1 and turns[0].role is Role.USER:
+        return turns[0].text
+    return transcript(turns)
+
+
+def transcript(turns: Sequence[Message]) -> str:
+    """All turns as one text. `turns` is not empty."""
+    tag = _tag(turns)
+    rendered = [f'<{tag} role="{turn.role}">\n{turn.text}\n</{tag}>' for turn in turns]
+    return "\n\n".join([_INTRO.format(tag=tag), *rendered, _OUTRO[turns[-1].role]])
+
+
+def _tag(turns: Sequence[Message]) -> str:
+    count = 0
+    while True:
+        seed = f"{count}:{turns[0].role}:{turns[0].text}".encode("utf-8", "replace")
+        tag = f"turn-{hashlib.sha256(seed).hexdigest()[:8]}"
+        if not any(tag in turn.text for turn in turns):
+            return tag
+        count += 1
+
+
+def system_of(request: Request, *, describe_format: bool) -> str:
+    """The system prompt, with the wanted format described where the CLI has no mode for it."""
+    system = request.system if request.turns else ""
+    if not describe_format or request.format is None:
+        return system
+    return "\n\n".join(part for part in (system, _describe(request.format)) if part)
+
+
+def _describe(wanted: JsonFormat) -> str:
+    if wanted.schema is None:
+        return (
+            "Answer with one JSON object and nothing else: no prose around it, no Markdown fence."
+        )
+    schema = json.dumps(wanted.schema, ensure_ascii=False, separators=(",", ":"))
+    return (
+        "Answer with one JSON value and nothing else: no prose around it, no Markdown fence. "
+        f"It must conform to this JSON Schema:\n{schema}"
+    )

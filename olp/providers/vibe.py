@@ -1,0 +1,274 @@
+"""Mistral Vibe: `vibe -p` with streaming output.
+
+Its output is whole entries: the prompt is echoed, and a message is the answer only when its
+outcome is `committed`. Usage and error codes stand in a report, export.json, written as it exits.
+Its tools cannot be taken away, only forbidden one by one, so an entry that shows one ends the
+process. It runs in a private VIBE_HOME with a configuration made for this one request, and in a
+private HOME, because it also looks for skills there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import tomli_w
+
+from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
+from olp.model import PRIVATE_DIR, Effort, Launch, Request
+from olp.providers.base import (
+    CloseInput,
+    Exit,
+    Facts,
+    Setting,
+    Settle,
+    Step,
+    Write,
+    child_environment,
+    parse_line,
+)
+from olp.providers.notices import Patterns, by_status, classify, http_status, reset_time
+from olp.providers.transcript import prompt_of, system_of
+
+FACTS = Facts(
+    name="vibe",
+    title="Mistral Vibe",
+    program="vibe",
+    install="pip install mistral-vibe",
+    login="vibe --setup",
+    tested=("2.26.0", "3.0.2"),
+    models=("mistral-medium-3.5",),
+    keeps_max_tokens=True,
+    user_login=(".vibe/.env",),
+    passes=("MISTRAL_API_KEY",),
+)
+
+_FLAGS = ("-p", "--output", "streaming", "--agent", "ask", "--output-dir", f"{PRIVATE_DIR}/out")
+
+_TOOLS = ("bash", "write_file", "edit", "read_file", "run_typescript", "skill")
+
+_LEAN: Mapping[str, Any] = {
+    "system_prompt_id": "olp",
+    "api_retry_max_elapsed_time": 1.0,
+    "output_limit_retries": 0,
+    "auto_compact_threshold": 0,
+    "enable_telemetry": False,
+    "enable_auto_update": False,
+    "enable_update_checks": False,
+    "enable_notifications": False,
+    "enable_connectors": False,
+    "enable_mcp": False,
+    "enable_subagents": False,
+    "enable_background_processes": False,
+    "enable_otel": False,
+    "include_project_context": False,
+    "include_prompt_detail": False,
+    "include_model_info": False,
+    "include_commit_signature": False,
+    "session_logging": {"enabled": False, "generate_titles": False},
+    "experiments": {"enable": False},
+    "tools": {name: {"permission": "never"} for name in _TOOLS},
+}
+
+_BUILT_IN_NAMES = {"mistral-medium-3.5": "mistral-vibe-cli-latest"}
+"""What the vendor calls the models that the CLI knows by an alias."""
+
+_THINKING = {
+    Effort.NONE: "off",
+    Effort.MINIMAL: "off",
+    Effort.LOW: "low",
+    Effort.MEDIUM: "medium",
+    Effort.HIGH: "high",
+    Effort.XHIGH: "max",
+}
+
+NO_SYSTEM = "You are a helpful assistant."
+
+REPORT_S = 3.0
+"""How long the CLI may take to write its report when the answer is there."""
+
+_CODES = {
+    "rate_limit": Trouble.RATE_LIMITED,
+    "context_too_long": Trouble.CONTEXT_TOO_LONG,
+    "invalid_api_key": Trouble.AUTH_MISSING,
+    "invalid_model": Trouble.MODEL_NOT_FOUND,
+    "incomplete_stream": Trouble.SPAWN_FAILED,
+}
+
+_PATTERNS: Patterns = (
+    (r"missing \S+ environment variable|invalid api key|unauthorized", Trouble.AUTH_MISSING),
+    (r"spending limit|payment_required|quota|out of credits", Trouble.QUOTA_EXHAUSTED),
+    (r"monthly (usage )?limit|usage limit", Trouble.QUOTA_EXHAUSTED),
+    (r"too large for model with|maximum context length", Trouble.CONTEXT_TOO_LONG),
+    (r"invalid_model|invalid model|not found in configuration", Trouble.MODEL_NOT_FOUND),
+    (r"rate limit", Trouble.RATE_LIMITED),
+    (r"peer closed connection|incomplete chunked read|connection", Trouble.SPAWN_FAILED),
+    (r"validation errors? for unmarshaller", Trouble.SPAWN_FAILED),
+)
+
+
+class Vibe:
+    """The provider: how to start the CLI."""
+
+    facts = FACTS
+
+    def launch(
+        self, request: Request, model: str, setting: Setting, now: datetime
+    ) -> tuple[Launch, Driver]:
+        system = system_of(request, describe_format=True) or NO_SYSTEM
+        config = _configuration(request, model, setting.config.config)
+        launch = Launch(
+            (*setting.command, *_FLAGS, *setting.config.args),
+            _environment(setting),
+            files={
+                "home/config.toml": tomli_w.dumps(config).encode(),
+                "home/prompts/olp.md": system.encode("utf-8", "replace"),
+                "user/.keep": b"",
+            },
+            links=_links(setting),
+            collect=("out/export.json",),
+        )
+        return launch, Driver(prompt_of(request), model, now=now)
+
+    def probes(self, setting: Setting) -> Mapping[str, Launch]:
+        env = _environment(setting)
+        return {"version": Launch((*setting.command, "--version"), env, {"user/.keep": b""})}
+
+
+def _environment(setting: Setting) -> dict[str, str]:
+    own = {"VIBE_HOME": f"{PRIVATE_DIR}/home", "HOME": f"{PRIVATE_DIR}/user"}
+    return child_environment(setting, FACTS, own)
+
+
+def _links(setting: Setting) -> dict[str, str]:
+    own = setting.config.login == "own"
+    theirs = setting.environ.get("VIBE_HOME") or f"{setting.home}/.vibe"
+    return {"home/.env": f"{setting.own_home if own else theirs}/.env"}
+
+
+def _configuration(request: Request, model: str, owner: Mapping[str, Any]) -> dict[str, Any]:
+    config = _merged(_LEAN, owner)
+    config["active_model"] = model
+    wanted: dict[str, Any] = {}
+    if request.max_tokens is not None:
+        wanted["max_output_tokens"] = request.max_tokens
+    if request.effort is not None:
+        wanted["thinking"] = _THINKING[request.effort]
+    models = [dict(entry) for entry in config.get("models") or ()]
+    entry = next((m for m in models if m.get("alias", m.get("name")) == model), None)
+    if entry is None and (wanted or model not in _BUILT_IN_NAMES):
+        name = _BUILT_IN_NAMES.get(model, model)
+        entry = {"name": name, "provider": "mistral", "alias": model}
+        models.append(entry)
+    if entry is not None:
+        entry.update(wanted)
+    return config | ({"models": models} if models else {})
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(base)
+    for key, value in over.items():
+        inner = out.get(key)
+        nested = isinstance(inner, Mapping) and isinstance(value, Mapping)
+        out[key] = _merged(inner, value) if nested else value  # type: ignore[arg-type]
+    return out
+
+
+class Driver:
+    """The protocol of one `vibe -p` run."""
+
+    def __init__(self, prompt: str, model: str, *, now: datetime) -> None:
+        self._prompt = prompt
+        self._model = model
+        self._now = now
+        self._started = False
+        self._answered = False
+        self._partial = ""
+
+    def start(self) -> Sequence[Step]:
+        return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
+
+    def receive(self, line: str) -> Sequence[Step]:
+        entry = parse_line(line)
+        if not entry:
+            return []
+        first: list[Step] = [] if self._started else [Started()]
+        self._started = True
+        return [*first, *self._entry(entry)]
+
+    def _entry(self, entry: Mapping[str, Any]) -> Sequence[Step]:
+        match entry.get("type"):
+            case "effect" | "callback":
+                what = entry.get("title") or entry.get("type")
+                return [
+                    Failed(Trouble.SPAWN_FAILED, f"vibe tried its own tool {what}; OLP ended it")
+                ]
+            case "reasoning":
+                return [Reasoning(str(entry.get("text") or ""))]
+            case "message" if entry.get("role") == "assistant":
+                return self._message(entry)
+            case _:
+                return []
+
+    def _message(self, entry: Mapping[str, Any]) -> Sequence[Step]:
+        text = "".join(
+            str(part.get("text") or "")
+            for part in entry.get("content") or ()
+            if isinstance(part, dict) and part.get("type") == "text"
+        )
+        outcome = entry.get("outcome") or {}
+        if outcome.get("type") == "committed":
+            self._answered = True
+            return [Text(text), Settle(REPORT_S)]
+        if outcome.get("cause") == "retry":
+            # The CLI would ask again by itself, which is a second request for the same answer.
+            return [Text(text), Failed(Trouble.SPAWN_FAILED, "vibe gave up a part of its answer")]
+        self._partial = text
+        return []
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        report = parse_line(exit.files.get("out/export.json", b"").decode("utf-8", "replace"))
+        usage = _usage(report)
+        outcome = report.get("outcome")
+        if self._answered and exit.code in (0, None) and outcome in ("finished", None):
+            return [*usage, Done()]
+        if self._answered and outcome == "length":
+            return [*usage, Done(Finish.LENGTH)]
+        failed = self._failure(report, exit)
+        salvage = self._partial and failed.trouble is Trouble.SPAWN_FAILED
+        return [Text(self._partial), failed] if salvage else [failed]
+
+    def _failure(self, report: Mapping[str, Any], exit: Exit) -> Failed:
+        error = report.get("error") or {}
+        text = str(error.get("message") or exit.told("vibe"))
+        status = http_status(text)
+        code = str(error.get("code") or "")
+        if code == "refusal" or report.get("outcome") == "refusal":
+            return Failed(Trouble.BAD_REQUEST, text, status)
+        said = classify(text, _PATTERNS)
+        by_code = _CODES.get(code)
+        if by_code is Trouble.RATE_LIMITED and said is Trouble.QUOTA_EXHAUSTED:
+            by_code = said
+        trouble = by_code or said or by_status(status) or _by_exit(exit, report)
+        limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
+        return Failed(trouble, text, status, reset_time(text, self._now) if limited else None)
+
+
+def _by_exit(exit: Exit, report: Mapping[str, Any]) -> Trouble:
+    """A run that ended without a report died; one that reports what nobody knows is unknown."""
+    return Trouble.UNKNOWN if report else Trouble.SPAWN_FAILED
+
+
+def _usage(report: Mapping[str, Any]) -> list[Event]:
+    usage = report.get("usage")
+    if not isinstance(usage, dict):
+        return []
+    return [
+        Usage(
+            input=usage.get("input_tokens") or 0,
+            output=usage.get("output_tokens") or 0,
+            cached=usage.get("cached_input_tokens") or 0,
+            cost=report.get("cost_usd"),
+        )
+    ]
