@@ -166,8 +166,9 @@ class Answering:
 class Refused:
     """The only thing a reader gets when no hop could answer.
 
-    `exhausted` lists the chain's providers if all of more than one were tried; `retry_after` is in
-    seconds; `retry` says whether the client's own retry makes sense.
+    `advice` says in a clause what to do. `exhausted` lists the chain's providers if all of more
+    than one were tried; `retry_after` is in seconds; `retry` says whether the client's own retry
+    makes sense.
     """
 
     provider: str
@@ -175,6 +176,7 @@ class Refused:
     hops: int
     failed: Failed
     status: int
+    advice: str
     records: tuple[HopRecord, ...] = ()
     exhausted: tuple[str, ...] = ()
     retry_after: int | None = None

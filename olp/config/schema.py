@@ -22,6 +22,9 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         str, Meta(min_length=1, description="address to listen on; 127.0.0.1 is this machine only")
     ] = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535, description="TCP port; 0 takes a free one")] = 4567
+    state_dir: Annotated[
+        str, Meta(description="folder for what OLP keeps; unset: the system's usual place")
+    ] = ""
     allow_anonymous: Annotated[
         bool,
         Meta(description="listen beyond this machine although anybody there could then use it"),
@@ -41,6 +44,9 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
         float, Meta(gt=0, description="time a client has to send its request")
     ] = 60.0
     max_messages: Annotated[int, Meta(ge=1, description="messages in one request")] = 4096
+    max_requests: Annotated[
+        int, Meta(ge=1, description="requests that one caller may have in the air")
+    ] = 64
     keepalive_s: Annotated[
         Seconds,
         Meta(description="a comment on a silent stream every so often, once it began; 0 is off"),

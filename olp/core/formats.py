@@ -16,18 +16,6 @@ from olp.model import JsonFormat
 _FENCE = re.compile(r"\A```(?:json)?[ \t]*\n(?P<body>.*?)\n?```\Z", re.DOTALL)
 
 
-def schema_problem(schema: dict[str, Any]) -> str | None:
-    """What is wrong with a JSON Schema itself, or None."""
-    from jsonschema.exceptions import SchemaError
-    from jsonschema.validators import validator_for
-
-    try:
-        validator_for(schema, _default()).check_schema(schema)
-    except SchemaError as error:
-        return f"{error.message} (at {error.json_path})"
-    return None
-
-
 def conform(text: str, wanted: JsonFormat) -> tuple[str, str | None]:
     """The JSON text of an answer, a Markdown fence around it taken off, and what is wrong with it
     (None when it conforms)."""

@@ -21,8 +21,3 @@ def scrub(text: str) -> str:
     text = _CONTROLS.sub(" ", text)
     text = _SECRETS.sub("[secret]", text)
     return _PATHS.sub("[path]", text).strip()
-
-
-def shorten(text: str, limit: int) -> str:
-    """At most `limit` characters in all, the last being U+2026 where something was cut."""
-    return text if len(text) <= limit else text[: limit - 1] + "\u2026"

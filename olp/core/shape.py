@@ -12,7 +12,7 @@ from dataclasses import replace
 from olp.core.formats import conform
 from olp.core.stops import StopCutter
 from olp.core.tokens import cut, estimate
-from olp.events import Done, Event, Failed, Finish, Text, Trouble, Usage
+from olp.events import Done, Event, Failed, Finish, Reasoning, Text, Trouble, Usage
 from olp.model import Request
 
 
@@ -26,6 +26,7 @@ class Shaper:
         self._format = request.format
         self._answer: list[str] = []
         self._tokens = 0
+        self._half = ""
         self._usage: Usage | None = None
         self.over = False
 
@@ -44,17 +45,26 @@ class Shaper:
             case Failed():
                 self.over = True
                 return [event]
+            case Reasoning(text):
+                return [Reasoning(repaired(text))]
             case _:
                 return [event]
 
     def _text(self, piece: str) -> list[Event]:
-        text = self._stops.feed(piece) if not self.over else ""
+        text = self._stops.feed(self._whole(piece)) if not self.over else ""
         finish = Finish.STOP if self._stops.hit else None
         if self._limit is not None and self._tokens + estimate(text) > self._limit:
             text = cut(text, self._limit - self._tokens)
             finish = Finish.LENGTH
         out = self._emit(text)
         return out + self._done(Done(finish), cut_short=True) if finish else out
+
+    def _whole(self, piece: str) -> str:
+        """`piece` without half characters: a CLI may cut a surrogate pair between two deltas."""
+        piece, self._half = self._half + piece, ""
+        if piece and "\ud800" <= piece[-1] <= "\udbff":
+            piece, self._half = piece[:-1], piece[-1]
+        return repaired(piece)
 
     def _emit(self, text: str) -> list[Event]:
         if not text:
@@ -86,3 +96,14 @@ class Shaper:
         if cut_short:
             return replace(self._usage, output=max(self._usage.output, estimate(text)))
         return self._usage
+
+
+def repaired(text: str) -> str:
+    """`text` with surrogate pairs joined and half ones replaced, so that it can be encoded."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

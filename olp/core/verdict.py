@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from olp.core.chains import Chain
 from olp.core.scrub import scrub
-from olp.core.triggers import status_of
+from olp.core.triggers import RULES, status_of
 from olp.events import Failed, HopRecord, Refused, Trouble
 from olp.model import Hop
 
@@ -52,6 +52,7 @@ def verdict(
         told.index if stopped else len(chain.hops),
         scrubbed(told.failed),
         status,
+        RULES[told.failed.trouble].advice,
         tuple(records),
         providers if not stopped and len(providers) > 1 else (),
         _retry_after(failures, status, saturated, wall),

@@ -8,6 +8,9 @@ The rule itself: hops are tried one at a time in the written order, once each. A
 trigger moves the walk on, as long as not one byte has gone to the client; afterwards nothing else
 is ever tried, and the client sees how the answer broke off. What goes out first is always an
 `Answering`, and an `Answering` goes out at most once.
+
+`records` is what the detail header tells, `notes` is what the log tells, and `ends` is how each
+attempt ended, for whoever keeps books; the last two are there to be emptied by the caller.
 """
 
 from __future__ import annotations
@@ -103,6 +106,7 @@ class Walk:
         self.answered = False
         self.records: list[HopRecord] = []
         self.notes: list[Note] = []
+        self.ends: list[tuple[Hop, Done | Failed]] = []
 
     def __repr__(self) -> str:
         now = self._attempt.hop if self._attempt else "between hops"
@@ -157,6 +161,7 @@ class Walk:
             self._note_start(attempt, event, now)
         out = self._with_head(attempt.gate.offer(event))
         if isinstance(event, Done):
+            self.ends.append((attempt.hop, event))
             self._attempt = None
         return out
 
@@ -219,6 +224,7 @@ class Walk:
     def _fail(self, failed: Failed) -> tuple[Output, ...]:
         attempt = self._attempt
         assert attempt is not None
+        self.ends.append((attempt.hop, failed))
         if not self.answered and self._salvageable(attempt, failed):
             self._note("spawn_failed_after_usable_chunks", "warn", code=failed.trouble.value)
             out = self._answer(attempt.gate.release())
@@ -272,12 +278,12 @@ class Walk:
     # --- notes for the log ---------------------------------------------------------------------
 
     def _note_failure(self, attempt: _Attempt, failed: Failed) -> None:
+        # The error's own words are not logged: a vendor may quote the prompt in them.
         trigger = trigger_of(failed)
         fields = {
             "code": failed.trouble.value,
             "trigger_type": trigger.value,
             "status": failed.status,
-            "error": scrub(failed.detail),
         }
         self._note("fallback_hop_error", "warn", **fields)
         following = self._chain.hops[attempt.index + 1 : attempt.index + 2]

@@ -83,6 +83,7 @@ class Driver(Protocol):
 class Facts:
     """What is known of a CLI before it is started.
 
+    `rank` orders the providers in the chain `auto`; rank 0 is used only on demand.
     `program` is its usual name on PATH, `native` are paths relative to the launcher's real folder
     where the same program may lie without the launcher in front, in glob form. `install` and
     `login` are the commands a person runs. `tested` are the versions it was tried with, lowest and
@@ -92,6 +93,7 @@ class Facts:
     """
 
     name: str
+    rank: int
     title: str
     program: str
     install: str

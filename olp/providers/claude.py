@@ -43,6 +43,7 @@ from olp.providers.transcript import prompt_of, system_of
 
 FACTS = Facts(
     name="claude",
+    rank=1,
     title="Claude Code",
     program="claude",
     install="npm install -g @anthropic-ai/claude-code",
@@ -371,3 +372,6 @@ def _usage(usage: Mapping[str, Any], cost: float | None = None) -> Usage:
         reasoning=details.get("thinking_tokens") or 0,
         cost=cost,
     )
+
+
+PROVIDER = Claude()

@@ -32,6 +32,7 @@ from olp.providers.transcript import prompt_of, system_of
 
 FACTS = Facts(
     name="codex",
+    rank=2,
     title="OpenAI Codex",
     program="codex",
     install="npm install -g @openai/codex",
@@ -254,3 +255,6 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
         cache_written=usage.get("cache_write_input_tokens") or 0,
         reasoning=usage.get("reasoning_output_tokens") or 0,
     )
+
+
+PROVIDER = Codex()

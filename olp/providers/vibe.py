@@ -33,6 +33,7 @@ from olp.providers.transcript import prompt_of, system_of
 
 FACTS = Facts(
     name="vibe",
+    rank=3,
     title="Mistral Vibe",
     program="vibe",
     install="pip install mistral-vibe",
@@ -272,3 +273,6 @@ def _usage(report: Mapping[str, Any]) -> list[Event]:
             cost=report.get("cost_usd"),
         )
     ]
+
+
+PROVIDER = Vibe()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from olp.core.scrub import scrub, shorten
 from olp.events import HopRecord
 
 MESSAGE_LIMIT = 200
@@ -41,9 +40,13 @@ def _item(record: HopRecord) -> str:
             "provider": record.provider,
             "model": record.model,
             "code": record.code,
-            "error_message": shorten(scrub(record.error_message), MESSAGE_LIMIT),
+            "error_message": _shorten(record.error_message),
             "trigger_type": record.trigger_type.value,
         },
         ensure_ascii=True,
         separators=(",", ":"),
     ).replace("\x7f", "\\u007f")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "\u2026"

@@ -1,0 +1,147 @@
+"""The composition root: from a configuration to a service, with nothing global in between."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from olp.config import Config, Loaded, load
+from olp.core.chains import Catalogue
+from olp.core.slots import Slots
+from olp.core.vitals import Vitals
+from olp.core.walk import Clocks
+from olp.errors import ConfigError, StartError
+from olp.providers import all_providers
+from olp.providers.base import Provider, Setting
+from olp.runtime.discover import find_command
+from olp.runtime.engine import Engine
+from olp.runtime.fleet import Fleet, Member
+from olp.runtime.log import Log
+from olp.runtime.place import RunPlace
+from olp.runtime.service import Service
+from olp.runtime.tasks import Tasks
+
+DEMO_CHAINS = {
+    "auto": ("demo/chat",),
+    "fallback": ("demo/limited", "demo/overloaded", "demo/chat"),
+}
+
+
+def config_path(given: str | None) -> Path:
+    """The configuration file: the one given, else `OLP_CONFIG`, else the platform's place."""
+    named = given or os.environ.get("OLP_CONFIG")
+    return Path(named) if named else Path(platformdirs.user_config_dir("olp")) / "olp.toml"
+
+
+def read_config(given: str | None, flags: Mapping[tuple[str, ...], Any] | None = None) -> Loaded:
+    """The configuration in force; ConfigError says what is wrong with it and where."""
+    path = config_path(given)
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        if given or os.environ.get("OLP_CONFIG"):
+            raise ConfigError("there is no such file", str(path)) from None
+        text = ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", str(path)) from None
+    return load(
+        text,
+        file=str(path),
+        providers=tuple(all_providers()),
+        environ=os.environ,
+        flags=flags,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One provider as it is on this machine. `command` is None if the CLI is not installed."""
+
+    provider: Provider
+    command: tuple[str, ...] | None
+    enabled: bool
+
+
+def find_providers(config: Config, *, demo: bool = False) -> Mapping[str, Found]:
+    """Each provider, and whether it will be used: found and not switched off. Switching on one
+    that is not installed is allowed: its hops then say so."""
+    found = {}
+    for name, provider in all_providers().items():
+        options = config.provider(name)
+        wanted = options.enabled if provider.facts.rank else demo or options.enabled
+        command = find_command(provider.facts, options, os.environ)
+        enabled = command is not None if wanted is None else wanted
+        if provider.facts.rank == 0:
+            enabled = bool(wanted)
+        found[name] = Found(provider, command, enabled)
+    return found
+
+
+def setting_of(found: Found, config: Config, state: Path) -> Setting:
+    """Where one provider runs."""
+    facts = found.provider.facts
+    options = config.provider(facts.name)
+    return Setting(
+        command=found.command or options.command or (facts.program,),
+        config=options,
+        environ=os.environ,
+        home=str(Path.home()),
+        own_home=str(state / "logins" / facts.name),
+    )
+
+
+def with_demo(config: Config) -> Config:
+    """The configuration of `--demo`: the stand-in alone, and chains that show what OLP does."""
+    from msgspec.structs import replace
+
+    return replace(config, chains=dict(DEMO_CHAINS), providers={})
+
+
+def catalogue_of(config: Config, found: Mapping[str, Found]) -> Catalogue:
+    """Every name that clients may ask for. A chain over a switched-off provider is an error."""
+    models = {}
+    for name, item in found.items():
+        if item.enabled:
+            options = config.provider(name)
+            default = (options.default_model,) if options.default_model else ()
+            known = (*default, *options.models, *item.provider.facts.models)
+            models[name] = tuple(dict.fromkeys(known))
+    return Catalogue(config, models)
+
+
+def build(config: Config, found: Mapping[str, Found], place: RunPlace, log: Log) -> Service:
+    """The service over an opened `place`."""
+    used = {name: item for name, item in found.items() if item.enabled}
+    catalogue = catalogue_of(config, found)
+    for chain in catalogue.chains.values():
+        for hop in chain.hops:
+            if hop.provider not in used:
+                raise StartError(
+                    f"the chain {chain.name!r} needs {hop.provider}, which is not in use: "
+                    f"{found[hop.provider].provider.facts.install}"
+                )
+    tasks = Tasks(log)
+    members = {name: _member(item, config, place.state) for name, item in used.items()}
+    fleet = Fleet(members, place, tasks, time.monotonic, lambda: datetime.now().astimezone())
+    vitals = Vitals(members)
+    engine = Engine(fleet, Slots(fleet.limits), vitals)
+    return Service(catalogue, fleet, engine, vitals, tasks, log)
+
+
+def _member(found: Found, config: Config, state: Path) -> Member:
+    options = config.provider(found.provider.facts.name)
+    routing = config.routing
+    clocks = Clocks(
+        opening_s=routing.opening_s if options.opening_s is None else options.opening_s,
+        gate_s=routing.gate_s if options.gate_s is None else options.gate_s,
+        total_s=options.max_spawn_s,
+    )
+    setting = setting_of(found, config, state)
+    return Member(found.provider, setting, clocks, options.max_concurrent)

@@ -1,0 +1,54 @@
+"""`olp`, and the table of its commands. A command's module is loaded only when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+
+import click
+
+from olp import __version__
+from olp.errors import OLPError
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "serve": ("olp.cli.serve", "Start the server."),
+    "doctor": ("olp.cli.doctor", "Check this machine, and say how to put right what is wrong."),
+    "chain": ("olp.cli.chain", "Show which hops a model name stands for."),
+    "config": ("olp.cli.config", "Show, check and locate the configuration."),
+}
+
+
+class Commands(click.Group):
+    """A group that knows its commands by name and loads one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        if ctx.resilient_parsing:
+            return click.Command(cmd_name, short_help=COMMANDS[cmd_name][1])
+        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="olp")
+def cli() -> None:
+    """One address for every AI subscription in the house."""
+
+
+def main() -> None:
+    """Run the command line. A mistake that a person can put right is one line and exit code 2."""
+    try:
+        cli()
+    except OLPError as error:
+        click.echo(f"olp: {error}", err=True)
+        sys.exit(2)

@@ -1,0 +1,51 @@
+"""The stand-in CLI that ships with OLP, so that everything can be tried without a subscription.
+
+It speaks Claude Code's protocol (`python -m olp.demo`), and its model ids say how it behaves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from olp.model import Launch, Request
+from olp.providers.base import Driver, Facts, Setting
+from olp.providers.claude import Claude
+
+FACTS = Facts(
+    name="demo",
+    rank=0,
+    title="Demo",
+    program=sys.executable,
+    install="nothing: it is part of OLP",
+    login="nothing: it needs no login",
+    tested=("0", "9999"),
+    models=("chat", "slow", "limited", "overloaded", "cut", "silent", "logged-out"),
+    keeps_max_tokens=True,
+)
+
+
+class Demo:
+    """The provider: Claude's way of starting, another program."""
+
+    facts = FACTS
+
+    def __init__(self) -> None:
+        self._claude = Claude()
+
+    def launch(
+        self, request: Request, model: str, setting: Setting, now: datetime
+    ) -> tuple[Launch, Driver]:
+        return self._claude.launch(request, model, _as_module(setting), now)
+
+    def probes(self, setting: Setting) -> Mapping[str, Launch]:
+        return {"version": self._claude.probes(_as_module(setting))["version"]}
+
+
+def _as_module(setting: Setting) -> Setting:
+    return replace(setting, command=(*setting.command, "-m", "olp.demo"))
+
+
+PROVIDER = Demo()

@@ -1,0 +1,61 @@
+"""The CLIs of this house, ready to be started: providers with their settings and clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from olp.core.walk import Clocks
+from olp.model import Hop, Request
+from olp.providers.base import Provider, Setting
+from olp.runtime.tasks import Tasks
+from olp.runtime.worker import Place, Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One CLI that can be asked. `max_concurrent` is its number of slots."""
+
+    provider: Provider
+    setting: Setting
+    clocks: Clocks
+    max_concurrent: int
+
+
+class Fleet:
+    """Makes workers. `clock` is steady and in seconds; `now` gives the local time."""
+
+    def __init__(
+        self,
+        members: Mapping[str, Member],
+        place: Place,
+        tasks: Tasks,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+    ) -> None:
+        self.members = dict(members)
+        self._place = place
+        self._tasks = tasks
+        self._clock = clock
+        self._now = now
+
+    @property
+    def clocks(self) -> Mapping[str, Clocks]:
+        """Each provider's clocks."""
+        return {name: member.clocks for name, member in self.members.items()}
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """Each provider's number of slots."""
+        return {name: member.max_concurrent for name, member in self.members.items()}
+
+    def keeps_max_tokens(self, hop: Hop) -> bool:
+        """Whether the hop's CLI keeps a token limit by itself."""
+        return self.members[hop.provider].provider.facts.keeps_max_tokens
+
+    def worker(self, hop: Hop, request: Request) -> Worker:
+        """A worker for one attempt; it starts when its `async with` block is entered."""
+        member = self.members[hop.provider]
+        launch, driver = member.provider.launch(request, hop.model, member.setting, self._now())
+        return Worker(launch, driver, self._place, self._tasks, self._clock)

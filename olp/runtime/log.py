@@ -1,0 +1,63 @@
+"""The log: structured JSON lines, one event a line.
+
+There is no field for a prompt, an answer or a key, and error texts are scrubbed where they arise.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import IO, Any
+
+LEVELS = ("debug", "info", "warn", "error")
+
+
+class Log:
+    """Writes to `stream` what is at least of `level`. `bind` makes a log with more fields."""
+
+    def __init__(
+        self,
+        stream: IO[str] | None = None,
+        *,
+        level: str = "info",
+        wall: Callable[[], float] = time.time,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._stream = stream if stream is not None else sys.stderr
+        self._level = level
+        self._wall = wall
+        self._fields = dict(fields or {})
+
+    def bind(self, **fields: Any) -> Log:
+        """The same log with `fields` on each of its lines."""
+        merged = self._fields | fields
+        return Log(self._stream, level=self._level, wall=self._wall, fields=merged)
+
+    def write(self, level: str, event: str, **fields: Any) -> None:
+        """One line; fields that are None are left out."""
+        if LEVELS.index(level) < LEVELS.index(self._level):
+            return
+        at = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds")
+        line = {"timestamp": at, "level": level, "event": event} | self._fields | fields
+        kept = {name: value for name, value in line.items() if value is not None}
+        try:
+            self._stream.write(json.dumps(kept, default=str) + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            # Nobody reads it any more (a closed terminal, a full disk): serving goes on.
+            return
+
+    def info(self, event: str, **fields: Any) -> None:
+        """A normal event."""
+        self.write("info", event, **fields)
+
+    def warn(self, event: str, **fields: Any) -> None:
+        """Something that the owner may want to look at."""
+        self.write("warn", event, **fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Something that went wrong."""
+        self.write("error", event, **fields)

@@ -1,0 +1,126 @@
+"""The folders of this run of the server, and the sweep after a run that could not clean up.
+
+Every run has an id. It stands in the environment of each process that the run starts and in the
+name of each private folder, and a file named after it is locked for as long as the run lives. A
+run whose file is no longer locked is over, however it ended: what carries its id is ended and
+removed. That needs no book-keeping per process, and finds grandchildren too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import platformdirs
+
+from olp.errors import StartError
+from olp.runtime import process
+from olp.runtime.worker import RUN_VARIABLE
+
+
+class RunPlace:
+    """Opened once per run. `state` keeps what outlives it."""
+
+    def __init__(self, state: Path | None = None) -> None:
+        self.state = state or default_state()
+        self.run_id = secrets.token_hex(8)
+        self.work = self.state / "work"
+        self.private = _runtime_folder(self.state)
+        self._runs = self.state / "runs"
+        self._lock: int | None = None
+
+    def open(self) -> int:
+        """Make the folders and take this run's lock; how many left-over processes were ended.
+
+        StartError if the folders cannot be made or written.
+        """
+        for folder in (self.state, self.work, self.private, self._runs):
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+            except OSError as error:
+                raise StartError(f"cannot use the folder {folder}: {error.strerror}") from None
+            if not os.access(folder, os.W_OK):
+                raise StartError(f"cannot write in the folder {folder}")
+        if any(self.work.iterdir()):
+            raise StartError(f"the working directory of the CLIs must be empty: {self.work}")
+        swept = self._sweep()
+        self._lock = os.open(self._runs / self.run_id, os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return swept
+
+    def close(self) -> None:
+        """The run is over: end what it left, and give its lock back."""
+        if self._lock is None:
+            return
+        self._remove(self.run_id)
+        os.close(self._lock)
+        self._lock = None
+
+    def _sweep(self) -> int:
+        ended = 0
+        for file in self._runs.iterdir():
+            descriptor = os.open(file, os.O_RDWR)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            else:
+                ended += self._remove(file.name)
+            finally:
+                os.close(descriptor)
+        return ended
+
+    def _remove(self, run_id: str) -> int:
+        processes = [pid for pid in marked(run_id) if pid != os.getpid()]
+        for pid in processes:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for folder in self.private.glob(f"{run_id}-*"):
+            shutil.rmtree(folder, ignore_errors=True)
+        (self._runs / run_id).unlink(missing_ok=True)
+        return len(processes)
+
+
+def default_state() -> Path:
+    """The folder of this system for what a program keeps."""
+    return Path(platformdirs.user_state_dir("olp"))
+
+
+def _runtime_folder(state: Path) -> Path:
+    """Where private folders are made: in memory where the system offers it."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.access(runtime, os.W_OK):
+        return Path(runtime) / "olp"
+    return state / "private"
+
+
+def marked(run_id: str) -> Iterable[int]:
+    """The ids of the processes whose environment carries `run_id`."""
+    mark = f"{RUN_VARIABLE}={run_id}"
+    if sys.platform == "linux":
+        yield from _marked_in_proc(mark.encode())
+    else:
+        yield from _marked_by_ps(mark)
+
+
+def _marked_in_proc(mark: bytes) -> Iterable[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    yield int(entry.name)
+
+
+def _marked_by_ps(mark: str) -> Iterable[int]:
+    """`ps e` shows the environment of the user's own processes on the BSDs and macOS."""
+    for line in process.output_of(["ps", "axeww", "-o", "pid=,command="]).splitlines():
+        if mark in line.split():
+            yield int(line.split(maxsplit=1)[0])

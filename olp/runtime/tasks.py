@@ -1,0 +1,59 @@
+"""The one place where background tasks begin, so that none is ever lost or forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from olp.runtime.log import Log
+
+
+class Tasks:
+    """Every task that OLP started and that has not ended."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Start `work`. Its exception, if it has one, is logged and not lost."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("task_failed", task=task.get_name(), error=repr(error))
+
+    async def drain(self, seconds: float) -> bool:
+        """Wait until nothing runs, at most so long; whether that was reached."""
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=seconds)
+        return not self._running
+
+    async def cancel_all(self) -> None:
+        """End everything that still runs, and wait for it."""
+        running = set(self._running)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+
+async def see_through(task: asyncio.Task[Any]) -> None:
+    """Wait for `task` to end even while being cancelled; the cancellation is raised afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()

@@ -1,0 +1,158 @@
+"""A started CLI with its driver: the shell around the sans-I/O protocol.
+
+A worker belongs to one attempt, and its `async with` block owns the process, the private folder
+and every descriptor: leaving it by any way ends the process group and waits until it is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from olp.core.lines import LineSplitter, LineTooLong
+from olp.events import Done, Event, Failed, Trouble
+from olp.model import Launch
+from olp.providers.base import CloseInput, Driver, Exit, Settle, Step, Write
+from olp.runtime import process
+from olp.runtime.private import PrivateFolder
+from olp.runtime.tasks import Tasks, see_through
+
+
+class Place(Protocol):
+    """Where workers run: the folders of this run of the server, and its id."""
+
+    @property
+    def run_id(self) -> str:
+        """Marks the environment of every process that this run of the server started."""
+
+    @property
+    def work(self) -> Path:
+        """The working directory of every CLI: fixed, so that the vendors' prompt caches hit, and
+        empty, so that there is nothing to read."""
+
+    @property
+    def private(self) -> Path:
+        """The folder in which private folders are made."""
+
+
+RUN_VARIABLE = "OLP_RUN"
+
+
+class Worker:
+    """One attempt's process. `clock` is the clock of the times given to `events`."""
+
+    def __init__(
+        self, launch: Launch, driver: Driver, place: Place, tasks: Tasks, clock: Callable[[], float]
+    ) -> None:
+        self._launch = launch
+        self._driver = driver
+        self._place = place
+        self._tasks = tasks
+        self._clock = clock
+        self._lines = LineSplitter()
+        self._child: process.Child | None = None
+        self._folder: PrivateFolder | None = None
+        self._settle_at: float | None = None
+        self._pending: list[Event] = []
+
+    async def __aenter__(self) -> Worker:
+        try:
+            await self._start()
+        except FileNotFoundError:
+            missing = Path(self._launch.argv[0]).name
+            self._pending = [Failed(Trouble.CLI_NOT_FOUND, f"{missing} is not installed")]
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            self._pending = [Failed(Trouble.SPAWN_FAILED, f"could not be started: {reason}")]
+        except BaseException:
+            await self._finish()
+            raise
+        return self
+
+    async def _start(self) -> None:
+        self._folder = PrivateFolder(self._place.private, self._place.run_id + "-", self._launch)
+        env = self._folder.env() | {RUN_VARIABLE: self._place.run_id}
+        self._child = await process.start(self._folder.argv(), env, self._place.work)
+        self._do(self._driver.start())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await self._finish()
+
+    async def _finish(self) -> None:
+        await see_through(self._tasks.spawn(self._end(), "end of a worker"))
+
+    async def _end(self) -> None:
+        if self._child is not None:
+            await self._child.stop()
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.close)
+
+    @property
+    def exit_code(self) -> int | None:
+        """The process's exit code, if it has ended by itself."""
+        return self._child.returncode if self._child else None
+
+    async def events(self, until: float) -> Sequence[Event]:
+        """The next events; none if nothing happened until then."""
+        while not self._pending:
+            at = until if self._settle_at is None else min(until, self._settle_at)
+            try:
+                async with asyncio.timeout(max(0.0, at - self._clock())):
+                    data = await self._read()
+            except TimeoutError:
+                if self._settle_at is None or self._clock() < self._settle_at:
+                    return ()
+                data = b""
+            self._pending = self._understand(data)
+        pending, self._pending = self._pending, []
+        return pending
+
+    async def _read(self) -> bytes:
+        assert self._child is not None
+        return await self._child.read()
+
+    def _understand(self, data: bytes) -> list[Event]:
+        """What `data` means; no data means the end."""
+        try:
+            lines = self._lines.feed(data) if data else self._lines.flush()
+        except LineTooLong as error:
+            return [Failed(Trouble.SPAWN_FAILED, str(error))]
+        events: list[Event] = []
+        for line in lines:
+            events += self._do(self._driver.receive(line))
+        return events if data else events + self._closing(events)
+
+    def _do(self, steps: Sequence[Step]) -> list[Event]:
+        """Carry out what the driver wants done, and give back what happened."""
+        assert self._child is not None
+        events: list[Event] = []
+        for step in steps:
+            match step:
+                case Write(data):
+                    self._child.write(data)
+                case CloseInput():
+                    self._child.close_input()
+                case Settle(seconds):
+                    self._settle_at = self._clock() + seconds
+                case _:
+                    events.append(step)
+        return events
+
+    def _closing(self, events: Sequence[Event]) -> list[Event]:
+        """The driver's last word. An attempt never ends in silence."""
+        if any(isinstance(event, Done | Failed) for event in events):
+            return []
+        assert self._child is not None and self._folder is not None
+        end = Exit(self._child.returncode, self._child.stderr, self._folder.collect())
+        closing = list(self._driver.exited(end))
+        if not closing or not isinstance(closing[-1], Done | Failed):
+            closing.append(Failed(Trouble.SPAWN_FAILED, end.told("the CLI")))
+        return closing

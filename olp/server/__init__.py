@@ -1,0 +1,1 @@
+"""Speaks HTTP. Knows the public APIs; knows no provider and decides nothing about chains."""

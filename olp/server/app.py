@@ -1,0 +1,166 @@
+"""The HTTP application: its routes, and what every response has in common."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from olp import __version__
+from olp.config import Config
+from olp.errors import RequestError
+from olp.runtime.service import ModelEntry, Service
+from olp.server import headers
+from olp.server.auth import Gatekeeper
+from olp.server.endpoint import ChatEndpoint
+from olp.server.reply import REPLY, Reply, json_response
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+PATHS = {
+    "/v1/chat/completions": "POST",
+    "/v1/models": "GET",
+    "/healthz": "GET",
+    "/health": "GET",
+}
+
+
+class Server:
+    """The routes over one service."""
+
+    def __init__(self, service: Service, config: Config) -> None:
+        self._service = service
+        self._gatekeeper = Gatekeeper(config.server)
+        self._chat = ChatEndpoint(service, self._gatekeeper, config)
+        self._max_body = int(config.server.max_body_mb * 1024 * 1024)
+
+    def application(self) -> web.Application:
+        """The application, to be run with `handler_cancellation=True`: a handler whose client has
+        left must end, and its process with it."""
+        app = web.Application(middlewares=[self._frame], client_max_size=self._max_body)
+        app.on_response_prepare.append(self._stamp)
+        app.router.add_post("/v1/chat/completions", self._chat.post)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/v1/models/{id:.+}", self._model)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/", self._root)
+        app.router.add_route("*", "/{path:.*}", self._nowhere)
+        return app
+
+    # --- around every handler ------------------------------------------------------------------
+
+    @web.middleware
+    async def _frame(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Give the request its reply, and turn whatever goes wrong into an error of this API."""
+        reply = request[REPLY] = Reply()
+        try:
+            if request.method == "OPTIONS":
+                return self._options(request)
+            return await handler(request)
+        except RequestError as error:
+            return reply.error(error)
+        except web.HTTPMethodNotAllowed as error:
+            allowed = ", ".join(sorted(error.allowed_methods))
+            return reply.error(
+                RequestError(
+                    f"{request.method} is not possible here; use {allowed}",
+                    status=405,
+                    code="method_not_allowed",
+                    headers=(("Allow", allowed),),
+                )
+            )
+        except web.HTTPRequestEntityTooLarge:
+            limit = self._max_body / 1024 / 1024
+            return reply.error(
+                RequestError(
+                    f"the body is larger than {limit:g} MiB", status=413, code="request_too_large"
+                )
+            )
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception as error:
+            self._service.log.error("unexpected", request_id=reply.id, error=repr(error)[:500])
+            return reply.error(
+                RequestError(
+                    f"OLP made a mistake (request {reply.id}); the server's log says more",
+                    status=500,
+                    code="internal_error",
+                )
+            )
+
+    async def _stamp(self, request: web.Request, response: web.StreamResponse) -> None:
+        reply = request.get(REPLY)
+        if reply is not None:
+            reply.stamp(response)
+        origin = request.headers.get("Origin")
+        if origin is not None and self._gatekeeper.allows(origin):
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Expose-Headers"] = ", ".join(headers.ALL)
+            response.headers["Vary"] = "Origin"
+        response.headers["Server"] = "olp"
+
+    def _options(self, request: web.Request) -> web.Response:
+        """What a browser asks before it sends a page's request."""
+        self._gatekeeper.check(request)
+        methods = "GET, HEAD, POST, OPTIONS"
+        response = web.Response(status=204, headers={"Allow": methods})
+        if "Origin" in request.headers:
+            wanted = request.headers.get("Access-Control-Request-Headers", "*")
+            response.headers["Access-Control-Allow-Methods"] = methods
+            response.headers["Access-Control-Allow-Headers"] = headers.safe(wanted, 1024)
+            response.headers["Access-Control-Max-Age"] = "600"
+        return response
+
+    # --- the small routes ----------------------------------------------------------------------
+
+    async def _models(self, request: web.Request) -> web.Response:
+        self._gatekeeper.check(request)
+        data = [_model(entry) for entry in self._service.models()]
+        return json_response({"object": "list", "data": data})
+
+    async def _model(self, request: web.Request) -> web.Response:
+        self._gatekeeper.check(request)
+        request[REPLY].model = request.match_info["id"]
+        return json_response(_model(self._service.model(request.match_info["id"])))
+
+    async def _healthz(self, request: web.Request) -> web.Response:
+        return json_response({"status": "alive"})
+
+    async def _health(self, request: web.Request) -> web.Response:
+        self._gatekeeper.check(request)
+        return json_response({"version": __version__, **self._service.health()})
+
+    async def _root(self, request: web.Request) -> web.Response:
+        self._gatekeeper.check(request)
+        return json_response({"name": "olp", "version": __version__, "openai_base": "/v1"})
+
+    async def _nowhere(self, request: web.Request) -> web.Response:
+        self._gatekeeper.check(request)
+        if method := PATHS.get(request.path.rstrip("/")):
+            raise RequestError(
+                f"{request.method} is not possible here; use {method}",
+                status=405,
+                code="method_not_allowed",
+                headers=(("Allow", method),),
+            )
+        tail = "/" + request.path.strip("/").removeprefix("v1/").removeprefix("v1/")
+        near = difflib.get_close_matches(f"/v1{tail}", PATHS, n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]}?" if near else "; the API is under /v1"
+        raise RequestError(
+            f"there is nothing at {headers.safe(request.path, 80)}{hint}",
+            status=404,
+            code="not_found",
+        )
+
+
+def _model(entry: ModelEntry) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "object": "model",
+        "created": 0,
+        "owned_by": entry.owned_by,
+        "olp_hops": entry.hops,
+    }

@@ -1,0 +1,195 @@
+"""POST /v1/chat/completions, from the body to the last byte."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from aiohttp import web
+
+from olp.config import Config
+from olp.dialects import openai_chat
+from olp.errors import RequestError
+from olp.events import Answering, Done, Failed, Output, Refused
+from olp.runtime.flight import Reader
+from olp.runtime.service import Service
+from olp.server import headers
+from olp.server.auth import Caller, Gatekeeper
+from olp.server.reply import JSON, REPLY, Reply
+
+CLIENT_STALLED_S = 120.0
+"""A client that takes no byte for so long is gone, whatever its connection says."""
+
+
+class ChatEndpoint:
+    """The OpenAI chat completions API over one service."""
+
+    def __init__(self, service: Service, gatekeeper: Gatekeeper, config: Config) -> None:
+        self._service = service
+        self._gatekeeper = gatekeeper
+        self._config = config
+        self._in_air: dict[str, int] = {}
+
+    async def post(self, http: web.Request) -> web.StreamResponse:
+        """The whole way of one request, as the server sees it."""
+        reply = http[REPLY]
+        caller = self._gatekeeper.check(http)
+        with self._counted(caller):
+            body = await self._body(http)
+            order = openai_chat.decode(body, max_messages=self._config.server.max_messages)
+            reply.model = order.request.model
+            order = _with_wishes(order, http)
+            chain = self._service.chain(order.request)
+            log = self._service.log.bind(request_id=reply.id, caller=caller.name)
+            with self._service.board(order.request, chain, caller.name, log) as reader:
+                answer = _Answer(self, http, reply, order, caller, reader)
+                return await (answer.stream() if order.request.stream else answer.whole())
+
+    async def _body(self, http: web.Request) -> bytes:
+        limit = self._config.server.body_timeout_s
+        try:
+            async with asyncio.timeout(limit):
+                return await http.read()
+        except TimeoutError:
+            raise RequestError(
+                f"the request was not sent within {limit:g} s", status=408, code="request_timeout"
+            ) from None
+
+    @contextmanager
+    def _counted(self, caller: Caller) -> Iterator[None]:
+        """Holds one of the requests that a caller may have in the air."""
+        count = self._in_air.get(caller.name, 0)
+        if count >= self._config.server.max_requests:
+            raise RequestError(
+                f"{count} requests of yours are being answered; wait for one of them to end",
+                status=429,
+                code="too_many_requests",
+                headers=(("Retry-After", "2"),),
+            )
+        self._in_air[caller.name] = count + 1
+        try:
+            yield
+        finally:
+            self._in_air[caller.name] -= 1
+
+    def shows_detail(self, caller: Caller) -> bool:
+        """Whether the caller may see what happened to each hop."""
+        policy = self._config.routing.fallback_detail
+        return policy == "all" or (policy == "owner_only" and caller.owner)
+
+    @property
+    def keepalive_s(self) -> float | None:
+        """Seconds of silence after which a stream gets a comment; None for never."""
+        return self._config.server.keepalive_s or None
+
+
+class _Answer:
+    """One answer on its way out."""
+
+    def __init__(
+        self,
+        endpoint: ChatEndpoint,
+        http: web.Request,
+        reply: Reply,
+        order: openai_chat.Order,
+        caller: Caller,
+        reader: Reader,
+    ) -> None:
+        self._endpoint = endpoint
+        self._http = http
+        self._reply = reply
+        self._order = order
+        self._detail = endpoint.shows_detail(caller)
+        self._reader = reader
+        self._created = int(time.time())
+        self._id = f"chatcmpl-{reply.id}"
+
+    async def whole(self) -> web.Response:
+        """The complete answer as one JSON body."""
+        outputs: list[Output] = []
+        while not (outputs and isinstance(outputs[-1], Done | Failed | Refused)):
+            more = await self._reader.read()
+            if not more:
+                raise RuntimeError("the flight ended without a last word")
+            outputs += more
+        if isinstance(outputs[-1], Refused):
+            return self._refusal(outputs[-1])
+        head = outputs[0]
+        assert isinstance(head, Answering)
+        body = openai_chat.whole(self._order, outputs, id=self._id, created=self._created)
+        return web.Response(body=body, content_type=JSON, headers=self._headers(head))
+
+    async def stream(self) -> web.StreamResponse:
+        """The answer as server-sent events, or a JSON error while nothing has gone out."""
+        outputs = await self._reader.read()
+        if not outputs:
+            raise RuntimeError("the flight ended without a first word")
+        head = outputs[0]
+        if isinstance(head, Refused):
+            return self._refusal(head)
+        assert isinstance(head, Answering)
+        encoder = openai_chat.StreamEncoder(self._order, id=self._id, created=self._created)
+        response = web.StreamResponse(headers=self._headers(head))
+        response.content_type = encoder.media_type
+        response.headers["Cache-Control"] = "no-cache"
+        response.headers["X-Accel-Buffering"] = "no"
+        await response.prepare(self._http)
+        while outputs:
+            await self._write(response, encoder, outputs)
+            if isinstance(outputs[-1], Done | Failed):
+                break
+            outputs = await self._next(response, encoder)
+        await response.write_eof()
+        return response
+
+    async def _next(
+        self, response: web.StreamResponse, encoder: openai_chat.StreamEncoder
+    ) -> Sequence[Output]:
+        while True:
+            try:
+                async with asyncio.timeout(self._endpoint.keepalive_s):
+                    return await self._reader.read()
+            except TimeoutError:
+                await response.write(encoder.keep_alive)
+
+    async def _write(
+        self,
+        response: web.StreamResponse,
+        encoder: openai_chat.StreamEncoder,
+        outputs: Sequence[Output],
+    ) -> None:
+        data = b"".join(map(encoder.event, outputs))
+        if data:
+            async with asyncio.timeout(CLIENT_STALLED_S):
+                await response.write(data)
+
+    def _headers(self, head: Answering) -> dict[str, str]:
+        ignored = headers.ignored(self._order.request.ignored)
+        return headers.answered(head, show_detail=self._detail) | dict(ignored)
+
+    def _refusal(self, end: Refused) -> web.Response:
+        more = headers.refused(end, show_detail=self._detail)
+        more |= headers.ignored(self._order.request.ignored)
+        return web.Response(
+            body=openai_chat.refused_body(end),
+            status=end.status,
+            content_type=JSON,
+            headers=more,
+        )
+
+
+def _with_wishes(order: openai_chat.Order, http: web.Request) -> openai_chat.Order:
+    """The order with what its headers ask for."""
+    substitution = http.headers.get("X-OLP-Substitution", "").strip().lower()
+    if substitution not in ("", "allow", "forbid"):
+        raise RequestError(
+            "X-OLP-Substitution is either 'allow' or 'forbid'", param="X-OLP-Substitution"
+        )
+    no_cache = "no-cache" in http.headers.get("Cache-Control", "").lower()
+    request = dataclasses.replace(
+        order.request, forbid_substitution=substitution == "forbid", no_cache=no_cache
+    )
+    return dataclasses.replace(order, request=request)

@@ -1,0 +1,71 @@
+"""The X-OLP headers: who answered, after what, and how fast. On every response, errors included."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from olp.events import Answering, Refused
+from olp.server.detail import detail_value
+
+PROVIDER = "X-OLP-Provider-Used"
+MODEL = "X-OLP-Model-Used"
+HOPS = "X-OLP-Fallback-Hops"
+DETAIL = "X-OLP-Fallback-Detail"
+EXHAUSTED = "X-OLP-Fallback-Exhausted"
+CACHE = "X-OLP-Cache"
+LATENCY = "X-OLP-Latency-Ms"
+REQUEST_ID = "X-OLP-Request-Id"
+IGNORED = "X-OLP-Ignored-Params"
+
+ALL = (PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, IGNORED)
+
+_UNSAFE = re.compile(r"[^\x20-\x7e]+")
+
+
+def safe(text: str, limit: int = 128) -> str:
+    """`text` as it may stand in a header: one line of printable ASCII, not too long."""
+    return _UNSAFE.sub("?", text)[:limit].strip()
+
+
+def early(model: str) -> dict[str, str]:
+    """The headers of a response that no provider was asked for."""
+    used = safe(model) or "unknown"
+    return {PROVIDER: "none", MODEL: used, HOPS: "0", CACHE: "bypass"}
+
+
+def answered(head: Answering, *, show_detail: bool) -> dict[str, str]:
+    """The headers of an answer."""
+    headers = {
+        PROVIDER: head.provider,
+        MODEL: safe(head.model),
+        HOPS: str(head.hops),
+        CACHE: head.cache,
+    }
+    if head.records and show_detail:
+        headers[DETAIL] = detail_value(head.records)
+    return headers
+
+
+def refused(end: Refused, *, show_detail: bool) -> dict[str, str]:
+    """The headers of a request that no hop could answer."""
+    headers = {
+        PROVIDER: end.provider,
+        MODEL: safe(end.model),
+        HOPS: str(end.hops),
+        CACHE: "miss",
+    }
+    if end.records and show_detail:
+        headers[DETAIL] = detail_value(end.records)
+    if end.exhausted:
+        headers[EXHAUSTED] = ",".join(end.exhausted)
+    if end.retry_after is not None:
+        headers["Retry-After"] = str(end.retry_after)
+    if not end.retry:
+        headers["x-should-retry"] = "false"
+    return headers
+
+
+def ignored(names: tuple[str, ...]) -> Mapping[str, str]:
+    """The header that lists parameters without effect, if there are any."""
+    return {IGNORED: safe(",".join(names), limit=1024)} if names else {}

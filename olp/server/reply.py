@@ -1,0 +1,54 @@
+"""One response being made: its request id, its clock, and its headers."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from olp.dialects import openai_chat
+from olp.errors import RequestError
+from olp.server import headers
+
+JSON = "application/json"
+
+
+class Reply:
+    """What all responses to one HTTP request share. `model` is the one asked for, once known."""
+
+    def __init__(self) -> None:
+        self.id = secrets.token_hex(8)
+        self.model = ""
+        self._began = asyncio.get_running_loop().time()
+
+    def stamp(self, response: web.StreamResponse) -> None:
+        """Put on the headers that every response has, as far as it lacks them."""
+        for name, value in headers.early(self.model).items():
+            response.headers.setdefault(name, value)
+        spent = asyncio.get_running_loop().time() - self._began
+        response.headers[headers.LATENCY] = str(round(spent * 1000))
+        response.headers[headers.REQUEST_ID] = self.id
+
+    def error(self, error: RequestError) -> web.Response:
+        """The response for a request that asks no provider."""
+        response = web.Response(
+            body=openai_chat.request_error_body(error), status=error.status, content_type=JSON
+        )
+        response.headers.update(dict(error.headers))
+        return response
+
+
+REPLY = web.RequestKey("reply", Reply)
+
+
+def json_response(
+    data: Any, status: int = 200, more: Mapping[str, str] | None = None
+) -> web.Response:
+    """`data` as a JSON response."""
+    return web.Response(
+        body=msgspec.json.encode(data), status=status, content_type=JSON, headers=more
+    )
