@@ -161,6 +161,8 @@ class Walk:
             self._note_start(attempt, event, now)
         out = self._with_head(attempt.gate.offer(event))
         if isinstance(event, Done):
+            spent = round((now - self._started_at) * 1000)
+            self._note("answered", "info", model=attempt.model, finish=event.finish, ms=spent)
             self.ends.append((attempt.hop, event))
             self._attempt = None
         return out

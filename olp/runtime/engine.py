@@ -43,7 +43,7 @@ class Engine:
 
     async def serve(self, request: Request, chain: Chain, send: Send, log: Log) -> None:
         """Answer `request` from the first hop of `chain` that can, and tell `send`."""
-        walk = Walk(chain, streaming=request.stream, now=began, clocks=self._fleet.clocks)
+        walk = Walk(chain, streaming=request.stream, now=self._clock(), clocks=self._fleet.clocks)
         while (hop := walk.next(self._clock())) is not None:
             slot = self.slots.take(hop.provider)
             if isinstance(slot, Failed):
