@@ -35,7 +35,7 @@ FACTS = Facts(
     rank=2,
     title="OpenAI Codex",
     program="codex",
-    install="npm install -g @openai/codex",
+    install="npm install -g @openai/codex@latest",
     login="codex login",
     tested=("0.160.0", "0.171.0"),
     models=("gpt-5.5", "gpt-5.4"),
@@ -62,6 +62,7 @@ _CONFIG = (
     "include_environment_context=false",
     "include_apps_instructions=false",
     "include_collaboration_mode_instructions=false",
+    "agents.enabled=false",
     "analytics.enabled=false",
     "check_for_update_on_startup=false",
     'cli_auth_credentials_store="file"',
@@ -101,6 +102,8 @@ _PATTERNS: Patterns = (
     (r"at capacity|experiencing high demand|last status: 5\d\d", Trouble.OVERLOADED),
     (r"stream disconnected before completion|connection", Trouble.SPAWN_FAILED),
 )
+
+_LASTING = (Trouble.AUTH_MISSING, Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
 
 _HARMLESS_ITEMS = ("agent_message", "reasoning", "error", "todo_list")
 
@@ -207,11 +210,12 @@ class Driver:
         return [Text(answer)] if answer else []
 
     def _notice(self, text: str) -> Sequence[Step]:
-        """A reconnect means a second request for the same answer; anything else is told again by
-        `turn.failed`."""
-        if text.startswith("Reconnecting"):
-            return [self._failure(text)]
-        return []
+        """A reconnect is transient, unless its reason cannot go away by itself; anything else is
+        told again by `turn.failed`."""
+        if not text.startswith("Reconnecting"):
+            return []
+        failed = self._failure(text)
+        return [failed] if failed.trouble in _LASTING else []
 
     def _failed(self, text: str) -> Sequence[Step]:
         if "max_output_tokens" in text:

@@ -69,6 +69,7 @@ _LEAN: Mapping[str, Any] = {
     "include_commit_signature": False,
     "session_logging": {"enabled": False, "generate_titles": False},
     "experiments": {"enable": False},
+    "disabled_tools": ["*"],
     "tools": {name: {"permission": "never"} for name in _TOOLS},
 }
 

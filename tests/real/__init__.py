@@ -1,0 +1,1 @@
+"""Tests that run the real CLIs, against mock vendors and without a network."""

@@ -1,0 +1,73 @@
+"""Fixtures for tests that run the real CLIs.
+
+Everything in this folder is marked ``real``. A machine without the CLIs skips with the reason in
+sight; continuous integration (``CI`` set) fails instead, so that a broken installation cannot pass
+as green.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from . import netns
+from .install import Found, Missing, locate
+from .vendors.client import Vendors, running
+
+_HERE = Path(__file__).resolve().parent
+
+
+class Clis:
+    """The installed CLIs; asking for one that is missing ends the test."""
+
+    def __init__(self, found: dict[str, Found | Missing]) -> None:
+        self._found = found
+
+    def need(self, name: str) -> Found:
+        one = self._found[name]
+        if isinstance(one, Found):
+            return one
+        reason = f"real {name} is missing: {one.reason}"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _HERE in item.path.parents:
+            item.add_marker(pytest.mark.real)
+
+
+def pytest_report_header() -> str:
+    alone = "loopback only" if netns.isolated() else "the machine's own (see tests/real/netns.py)"
+    return f"network of the real CLIs: {alone}"
+
+
+@pytest.fixture(scope="session")
+def clis() -> Clis:
+    return Clis(locate())
+
+
+@pytest.fixture(scope="session")
+def vendor_process() -> Iterator[Vendors]:
+    with running() as vendors:
+        yield vendors
+
+
+@pytest.fixture
+def vendors(vendor_process: Vendors) -> Vendors:
+    """The mock vendors, fresh: no overrides, no recorded requests, default quota."""
+    vendor_process.reset()
+    return vendor_process
+
+
+@pytest.fixture
+def scratch_home(tmp_path: Path) -> Path:
+    """A home directory that knows nobody."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return home

@@ -1,0 +1,11 @@
+"""Mock vendor APIs on loopback, so that the real CLIs can be run without a vendor.
+
+``python -m tests.real.vendors --port 0 --log FILE`` prints ``{"port": N}`` and serves until
+stopped; ``make_app`` and ``serve`` do the same inside a test's own event loop. The orders a
+prompt can carry (``[[QUOTA]]``, ``[[SLOW:0.5]]``, …) are described in ``scenario``.
+"""
+
+from .scenario import Recorded, Scenario, State
+from .server import make_app, serve
+
+__all__ = ["Recorded", "Scenario", "State", "make_app", "serve"]
