@@ -6,7 +6,9 @@ import asyncio
 import ipaddress
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +88,24 @@ def _nothing_found(found: Mapping[str, house.Found]) -> str:
     return "\n".join([*lines, "or see it work without any: olp serve --demo"])
 
 
-async def _serve(
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that listens. `url` is its address, with the port it really got."""
+
+    url: str
+    service: Service
+    runner: web.AppRunner
+
+
+@asynccontextmanager
+async def running(
     config: Config, found: Mapping[str, house.Found], place: RunPlace, log: Log
-) -> None:
-    stop = _Stop()
+) -> AsyncIterator[Running]:
+    """The server over an opened `place`; leaving the block ends every answer and closes it.
+
+    StartError if the address cannot be had. Tests start the server here too, so that they see
+    what production does.
+    """
     service = house.build(config, found, place, log)
     # A handler whose client has left must be cancelled, or the CLI would go on for nobody.
     runner = web.AppRunner(
@@ -100,16 +116,24 @@ async def _serve(
     )
     await runner.setup()
     try:
-        url = await _listen(runner, config)
-        _greet(url, found, service, config)
-        log.info("serving", url=url, version=__version__)
-        await stop.first.wait()
-        log.info("draining", seconds=config.server.drain_s, in_flight=service.in_flight)
-        await _drain(runner, service, stop, config.server.drain_s)
+        yield Running(await _listen(runner, config), service, runner)
     finally:
         await service.tasks.cancel_all()
         await runner.cleanup()
-        log.info("stopped")
+
+
+async def _serve(
+    config: Config, found: Mapping[str, house.Found], place: RunPlace, log: Log
+) -> None:
+    stop = _Stop()
+    async with running(config, found, place, log) as server:
+        _greet(server.url, found, server.service, config)
+        log.info("serving", url=server.url, version=__version__)
+        await stop.first.wait()
+        seconds, in_flight = config.server.drain_s, server.service.in_flight
+        log.info("draining", seconds=seconds, in_flight=in_flight)
+        await _drain(server.runner, server.service, stop, seconds)
+    log.info("stopped")
 
 
 async def _listen(runner: web.AppRunner, config: Config) -> str:

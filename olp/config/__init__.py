@@ -6,19 +6,25 @@ is wrong and in which line, `render` prints it back and writes the commented tem
 
 from olp.config.load import Loaded, load
 from olp.config.schema import (
+    BreakerConfig,
+    CacheConfig,
     ChainConfig,
     Config,
     ProviderConfig,
     RoutingConfig,
     ServerConfig,
+    Thresholds,
 )
 
 __all__ = [
+    "BreakerConfig",
+    "CacheConfig",
     "ChainConfig",
     "Config",
     "Loaded",
     "ProviderConfig",
     "RoutingConfig",
     "ServerConfig",
+    "Thresholds",
     "load",
 ]

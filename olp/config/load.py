@@ -20,7 +20,7 @@ import msgspec
 from olp.config.lines import line_of
 from olp.config.schema import ChainConfig, Config, ProviderConfig
 from olp.errors import ConfigError
-from olp.model import MAX_HOPS, Hop
+from olp.model import MAX_HOPS, Hop, is_model_id
 
 Path = tuple[str, ...]
 
@@ -57,6 +57,7 @@ def load(
     _check_keys(raw, providers, where)
     config = _convert(raw, where)
     _check_chains(config, providers, where)
+    _check_models(config, where)
     return Loaded(config, sources)
 
 
@@ -194,6 +195,17 @@ def _check_chains(config: Config, providers: Sequence[str], where: _Where) -> No
         path = ("chains", name, "hops") if isinstance(chain, ChainConfig) else ("chains", name)
         if problem := _chain_problem(name, hops, providers):
             raise ConfigError(f"chain {name!r}: {problem}", where(path))
+
+
+def _check_models(config: Config, where: _Where) -> None:
+    """A model id goes into a CLI's arguments, and must not be able to look like a flag there."""
+    for name, options in config.providers.items():
+        given = {"models": options.models, "default_model": (options.default_model,)}
+        for key, ids in given.items():
+            for model in ids:
+                if model is not None and not is_model_id(model):
+                    problem = f"providers.{name}.{key}: {model!r} cannot be a model id"
+                    raise ConfigError(problem, where(("providers", name, key)))
 
 
 def _chain_problem(name: str, hops: Sequence[str], providers: Sequence[str]) -> str | None:

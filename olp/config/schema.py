@@ -88,8 +88,55 @@ class RoutingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "owner_only"
 
 
-class ChainConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """One chain in its long form; what is not set here comes from [routing]."""
+class BreakerConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """When a hop that fails again and again is left alone."""
+
+    window_s: Annotated[float, Meta(gt=0, description="failures older than this are forgotten")] = (
+        300.0
+    )
+    threshold: Annotated[
+        int, Meta(ge=1, description="failures within the window that open the circuit")
+    ] = 3
+    cooldown_s: Annotated[float, Meta(gt=0, description="how long the hop is then left alone")] = (
+        60.0
+    )
+    all_open: Annotated[
+        Literal["try", "fail"],
+        Meta(description="when nothing else is left: try the first to be due, or answer 503"),
+    ] = "try"
+
+
+class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether complete answers are kept; off by default, so that asking again asks again."""
+
+    ttl_s: Annotated[Seconds, Meta(description="how long an answer is kept; 0 is off")] = 0.0
+    max_entries: Annotated[int, Meta(ge=1, description="answers kept at one time")] = 500
+    max_bytes: Annotated[int, Meta(ge=1, description="bytes of all answers kept at one time")] = (
+        64 * 1024 * 1024
+    )
+
+
+Percent = Annotated[float, Meta(gt=0, le=100)]
+
+
+class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """At which values a provider is left alone before it is used up. Unset: never."""
+
+    five_hour_window_percent_threshold: Annotated[
+        Percent | None, Meta(description="skip at this percentage of the five-hour window")
+    ] = None
+    credit_pool_percent_threshold: Annotated[
+        Percent | None, Meta(description="skip at this percentage of the plan's extra credits")
+    ] = None
+    daily_request_count_threshold: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="skip after so many requests on one day (local time)"),
+    ] = None
+
+
+class ChainConfig(Thresholds, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One chain in its long form; what is not set here comes from [routing], and the thresholds
+    from each hop's provider."""
 
     hops: Annotated[tuple[str, ...], Meta(description="PROVIDER/MODEL, in order, at most 3")]
     gate: Annotated[Literal["content", "reasoning"] | None, Meta(description="as in [routing]")] = (
@@ -103,7 +150,7 @@ class ChainConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
-class ProviderConfig(Struct, frozen=True, forbid_unknown_fields=True):
+class ProviderConfig(Thresholds, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One CLI. What is not set is found on PATH or is the provider's own default."""
 
     enabled: Annotated[
@@ -146,6 +193,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     server: ServerConfig = field(default_factory=ServerConfig)
     chains: dict[str, tuple[str, ...] | ChainConfig] = field(default_factory=dict)
     routing: RoutingConfig = field(default_factory=RoutingConfig)
+    breaker: BreakerConfig = field(default_factory=BreakerConfig)
+    cache: CacheConfig = field(default_factory=CacheConfig)
     providers: dict[str, ProviderConfig] = field(default_factory=dict)
 
     def provider(self, name: str) -> ProviderConfig:

@@ -23,24 +23,34 @@ def conform(text: str, wanted: JsonFormat) -> tuple[str, str | None]:
     if fence := _FENCE.match(body):
         body = fence["body"].strip()
     try:
-        value = json.loads(body)
+        value = json.loads(body, parse_constant=_refuse_constant)
     except ValueError as error:
         return body, f"not JSON: {error}"
+    except RecursionError:
+        return body, "not JSON that can be read: it is nested too deeply"
     if wanted.schema is None:
         return body, None if isinstance(value, dict) else "not a JSON object"
     return body, _mismatch(value, wanted.schema)
 
 
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON value")
+
+
 def _mismatch(value: Any, schema: Mapping[str, Any]) -> str | None:
     from jsonschema.exceptions import best_match
     from jsonschema.validators import validator_for
+    from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    validator = validator_for(schema, _default())(schema)
+    # Without a registry of its own jsonschema would fetch what a `$ref` names: a page, or a file.
+    validator = validator_for(schema, _default())(schema, registry=Registry())
     try:
         error = best_match(validator.iter_errors(value))
     except Unresolvable as unresolvable:
         return f"the schema refers to {unresolvable.ref!r}, which it does not define"
+    except RecursionError:
+        return "the schema refers to itself without end"
     if error is None:
         return None
     return f"it breaks the schema at {error.json_path} (rule {error.validator!r})"

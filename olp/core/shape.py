@@ -41,17 +41,23 @@ class Shaper:
                 self._usage = event
                 return []
             case Done():
-                return self._text(self._stops.flush()) + self._done(event)
+                return self._rest() + self._done(event)
             case Failed():
-                self.over = True
-                return [event]
+                return self._failed(event)
             case Reasoning(text):
                 return [Reasoning(repaired(text))]
             case _:
                 return [event]
 
     def _text(self, piece: str) -> list[Event]:
-        text = self._stops.feed(self._whole(piece)) if not self.over else ""
+        return self._take(self._stops.feed(self._whole(piece)))
+
+    def _rest(self) -> list[Event]:
+        """What was held back while more text could come."""
+        half, self._half = repaired(self._half), ""
+        return self._take(self._stops.feed(half) + self._stops.flush())
+
+    def _take(self, text: str) -> list[Event]:
         finish = Finish.STOP if self._stops.hit else None
         if self._limit is not None and self._tokens + estimate(text) > self._limit:
             text = cut(text, self._limit - self._tokens)
@@ -87,6 +93,19 @@ class Shaper:
         if problem:
             return [Failed(Trouble.FORMAT_MISMATCH, f"the answer does not conform: {problem}")]
         return [Text(body), usage, done]
+
+    def _failed(self, failed: Failed) -> list[Event]:
+        """Of a CLI that died, the text is usable, so that it needs its end and its usage too.
+        Where nothing has gone out yet there is no such text: another hop may do better."""
+        dead = failed.trouble is Trouble.SPAWN_FAILED and self._format is None
+        usable = dead and bool(self._answer)
+        out = self._rest() if usable else []
+        if self.over:
+            return out
+        self.over = True
+        if usable:
+            out.append(self._final_usage("".join(self._answer), cut_short=True))
+        return [*out, failed]
 
     def _final_usage(self, text: str, cut_short: bool) -> Usage:
         """The CLI's own count; an estimate for what it did not live to tell."""

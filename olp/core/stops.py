@@ -24,10 +24,11 @@ class StopCutter:
         if self.hit:
             return ""
         text = self._held + piece
-        found = min((at for stop in self._stops if (at := text.find(stop)) >= 0), default=None)
-        if found is not None:
+        # The one that is complete first wins, so that the borders of the pieces do not matter.
+        found = [(at + len(stop), at) for stop in self._stops if (at := text.find(stop)) >= 0]
+        if found:
             self.hit, self._held = True, ""
-            return text[:found]
+            return text[: min(found)[1]]
         keep = self._could_begin(text)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]

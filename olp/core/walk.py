@@ -213,7 +213,7 @@ class Walk:
         if attempt is None or now < self.wake_at:
             return ()
         waited = now - attempt.spawned_at
-        if waited >= attempt.clocks.total_s:
+        if now >= attempt.spawned_at + attempt.clocks.total_s:  # as `wake_at` reckons it
             return self._fail(_timeout(f"no complete answer after {waited:.0f} s"))
         if attempt.started_at is None:
             return self._fail(_timeout(f"the vendor did not begin to answer within {waited:.0f} s"))

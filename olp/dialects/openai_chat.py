@@ -228,6 +228,10 @@ class StreamEncoder:
             case _:
                 return b""
 
+    def error(self, error: RequestError) -> bytes:
+        """The bytes that end a stream which OLP itself had to break off."""
+        return b"data: " + request_error_body(error) + b"\n\n"
+
     def _chunk(self, delta: dict[str, Any], finish: Finish | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         more = {"usage": None} if self._order.include_usage else {}

@@ -15,4 +15,8 @@ def schema_problem(schema: dict[str, Any]) -> str | None:
         validator_for(schema, Draft202012Validator).check_schema(schema)
     except SchemaError as error:
         return f"{error.message} (at {error.json_path})"
+    except RecursionError:
+        return "it is nested too deeply"
+    except (AttributeError, TypeError, ValueError):
+        return "its $schema is not the address of a JSON Schema dialect"
     return None

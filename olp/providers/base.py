@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
+
+from msgspec import structs
 
 from olp.config import ProviderConfig
 from olp.events import Event
@@ -90,6 +92,7 @@ class Facts:
     highest. `models` are ids known to work, the default first. `keeps_max_tokens` says whether the
     CLI can be given a token limit. `user_login` are the files of a shared login, relative to the
     user's home. `passes` are variables of OLP's own environment that carry this CLI's login.
+    `inert_tools` are tools that still stand in the request to the vendor and do nothing.
     """
 
     name: str
@@ -105,6 +108,13 @@ class Facts:
     native: tuple[str, ...] = ()
     user_login: tuple[str, ...] = ()
     passes: tuple[str, ...] = ()
+    inert_tools: tuple[str, ...] = ()
+
+
+def login_hint(facts: Facts) -> str:
+    """What to tell about a missing login: never the vendor's words, which speak of a key or a
+    status that the person asking does not have."""
+    return f"{facts.title} is not logged in on the server; its owner can run: {facts.login}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +132,23 @@ class Setting:
     own_home: str
 
 
+def adapted(
+    setting: Setting,
+    *,
+    env: Mapping[str, str],
+    args: Sequence[str] = (),
+    config: Mapping[str, Any] | None = None,
+) -> Setting:
+    """`setting` with more in the owner's options: they come last and so win."""
+    options = structs.replace(
+        setting.config,
+        env=setting.config.env | dict(env),
+        args=(*setting.config.args, *args),
+        config=setting.config.config | dict(config or {}),
+    )
+    return replace(setting, config=options)
+
+
 class Provider(Protocol):
     """One CLI."""
 
@@ -137,6 +164,10 @@ class Provider(Protocol):
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         """Commands that cost no quota, for the doctor: `version` and, where there is one, `login`
         (exit code 0 means that a login is present)."""
+
+    def mocked(self, setting: Setting, url: str) -> Setting:
+        """`setting` with the CLI pointed at a stand-in for its vendor at `url` (without a path),
+        and with a login that no vendor accepts: for the doctor's self-test and for tests."""
 
 
 ALLOWED = frozenset(

@@ -35,7 +35,9 @@ from olp.providers.base import (
     Setting,
     Step,
     Write,
+    adapted,
     child_environment,
+    login_hint,
     parse_line,
 )
 from olp.providers.notices import Patterns, by_status, classify, http_status, reset_time
@@ -168,6 +170,10 @@ class Claude:
             "login": Launch((*setting.command, "auth", "status", "--json"), env),
         }
 
+    def mocked(self, setting: Setting, url: str) -> Setting:
+        login = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-dummy"}
+        return adapted(setting, env={"ANTHROPIC_BASE_URL": url, **login})
+
 
 def _schema_argument(request: Request) -> str | None:
     if request.format is None or request.format.schema is None:
@@ -185,7 +191,7 @@ class Driver:
         self._prompt = f"\n{prompt}" if prompt.lstrip().startswith("/") else prompt
         self._structured = structured
         self._now = now
-        self._streamed = False
+        self._streamed: list[str] = []
         self._limit: Mapping[str, Any] = {}
         self._complaint: Mapping[str, Any] | None = None
         self._input_usage = Usage()
@@ -197,6 +203,9 @@ class Driver:
         message = parse_line(line)
         if message.get("parent_tool_use_id"):
             return []
+        if message.get("abandoned_blocks") and self._complaint is None:
+            # The vendor's stream broke off, and the CLI is about to ask again by itself.
+            return [Failed(Trouble.SPAWN_FAILED, "the vendor's stream broke off")]
         match message.get("type"):
             case "stream_event":
                 return self._stream_event(message.get("event") or {})
@@ -215,7 +224,8 @@ class Driver:
         if self._complaint is not None:
             return [self._failure(self._complaint)]
         told = exit.told("claude")
-        return [Failed(classify(told, _PATTERNS) or Trouble.SPAWN_FAILED, told)]
+        known = classify(told, _PATTERNS)
+        return [self._failure({"result": told}) if known else Failed(Trouble.SPAWN_FAILED, told)]
 
     # --- lines ---------------------------------------------------------------------------------
 
@@ -249,16 +259,14 @@ class Driver:
                 return self._delta(event.get("delta") or {})
             case "message_delta":
                 return self._message_delta(event)
-            case "message_stop" if event.get("abandoned_blocks"):
-                return [Failed(Trouble.SPAWN_FAILED, "the vendor's stream broke off")]
             case _:
                 return []
 
     def _delta(self, delta: Mapping[str, Any]) -> Sequence[Step]:
         match delta.get("type"):
             case "text_delta" if not self._structured:
-                self._streamed = True
-                return [Text(delta.get("text") or "")]
+                self._streamed.append(str(delta.get("text") or ""))
+                return [Text(self._streamed[-1])]
             case "thinking_delta":
                 return [Reasoning(delta.get("thinking") or "")]
             case _:
@@ -312,11 +320,20 @@ class Driver:
             value = result.get("structured_output")
             text = result.get("result") or "" if value is None else json.dumps(value)
             return [Text(text)]
+        text = str(result.get("result") or "")
         if self._streamed:
-            return []
-        text = result.get("result") or ""
+            return self._missing("".join(self._streamed), text)
         notice = classify(text, _PATTERNS)
         return [self._failure(result)] if notice else [Text(text)]
+
+    def _missing(self, streamed: str, whole: str) -> Sequence[Step]:
+        """What the deltas lack: an older CLI repeats a broken stream without streaming, and without
+        a word about it."""
+        if len(whole) <= len(streamed):
+            return []
+        if whole.startswith(streamed):
+            return [Text(whole[len(streamed) :])]
+        return [Failed(Trouble.SPAWN_FAILED, "claude began its answer anew")]
 
     # --- failures ------------------------------------------------------------------------------
 
@@ -328,7 +345,7 @@ class Driver:
         limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
         return Failed(
             trouble,
-            text,
+            login_hint(FACTS) if trouble is Trouble.AUTH_MISSING else text,
             status if isinstance(status, int) else http_status(text),
             self._resets_at(text) if limited else None,
             model_limit=limited and self._limit.get("rateLimitType") in _MODEL_LIMITS,

@@ -24,10 +24,12 @@ from olp.providers.base import (
     Setting,
     Step,
     Write,
+    adapted,
     child_environment,
+    login_hint,
     parse_line,
 )
-from olp.providers.notices import Patterns, by_status, classify, http_status, reset_time
+from olp.providers.notices import Patterns, by_status, classify, http_status, plain, reset_time
 from olp.providers.transcript import prompt_of, system_of
 
 FACTS = Facts(
@@ -45,6 +47,7 @@ FACTS = Facts(
         "../vendor/*/bin/codex",
     ),
     user_login=(".codex/auth.json",),
+    inert_tools=("request_user_input", "apply_patch"),
 )
 
 _OFF = (
@@ -141,6 +144,12 @@ class Codex:
             "login": Launch((*setting.command, "login", "status"), env, links=links),
         }
 
+    def mocked(self, setting: Setting, url: str) -> Setting:
+        mock = f'{{name="mock",base_url="{url}/v1",env_key="MOCK_KEY",wire_api="responses",'
+        mock += "request_max_retries=0,stream_max_retries=0}"
+        args = ("-c", "model_provider=mock", "-c", f"model_providers.mock={mock}")
+        return adapted(setting, env={"MOCK_KEY": "dummy"}, args=args)
+
 
 def _environment(setting: Setting) -> dict[str, str]:
     return child_environment(
@@ -176,8 +185,9 @@ class Driver:
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         told = exit.told("codex")
-        trouble = classify(told, _PATTERNS) or Trouble.SPAWN_FAILED
-        return [*self._take_answer(), Failed(trouble, told)]
+        known = classify(told, _PATTERNS)
+        failed = self._failure(told) if known else Failed(Trouble.SPAWN_FAILED, told)
+        return [*self._take_answer(), failed]
 
     def _message(self, message: Mapping[str, Any]) -> Sequence[Step]:
         match message.get("type"):
@@ -232,9 +242,10 @@ class Driver:
         known = classify(text, _PATTERNS) or _by_body(text) or by_status(status)
         trouble = known or Trouble.UNKNOWN
         limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
+        auth = trouble is Trouble.AUTH_MISSING
         return Failed(
             trouble,
-            text or "codex gave no reason",
+            login_hint(FACTS) if auth else plain(text) or "codex gave no reason",
             status,
             reset_time(text, self._now) if limited else None,
             model_limit="usage limit for " in text and "another model" in text,

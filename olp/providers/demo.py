@@ -43,6 +43,9 @@ class Demo:
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         return {"version": self._claude.probes(_as_module(setting))["version"]}
 
+    def mocked(self, setting: Setting, url: str) -> Setting:
+        return setting
+
 
 def _as_module(setting: Setting) -> Setting:
     return replace(setting, command=(*setting.command, "-m", "olp.demo"))

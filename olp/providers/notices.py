@@ -6,6 +6,7 @@ own table of patterns, in the order in which they are tried.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -33,6 +34,20 @@ def http_status(text: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def plain(text: str) -> str:
+    """The sentence inside an error text that quotes the vendor's JSON body; else the text."""
+    start = text.find("{")
+    if start < 0:
+        return text
+    try:
+        body = json.loads(text[start:])
+    except ValueError:
+        return text
+    inner = body.get("error") if isinstance(body.get("error"), dict) else body
+    said = inner.get("message") or inner.get("detail")
+    return said if isinstance(said, str) and said else text
+
+
 def by_status(status: int | None) -> Trouble | None:
     """What an upstream HTTP status means where nothing better is known."""
     match status:
@@ -56,7 +71,8 @@ def by_status(status: int | None) -> Trouble | None:
 
 _EPOCH = re.compile(r"\|(\d{10})\b")
 _SPAN = re.compile(
-    r"\bin (?:(\d+) days?)?[ ,]*(?:(\d+) hours?)?[ ,]*(?:(\d+) minutes?)?[ ,]*(?:(\d+) seconds?)?"
+    r"\bin (?:(\d{1,4}) days?)?[ ,]*(?:(\d{1,6}) hours?)?[ ,]*(?:(\d{1,8}) minutes?)?"
+    r"[ ,]*(?:(\d{1,9}) seconds?)?"
 )
 _CLOCK = re.compile(
     r"(?:resets?|again|until)(?: at| on)?\s+"
@@ -76,11 +92,11 @@ def reset_time(text: str, now: datetime) -> float | None:
     time: a time of day is the next one after it, in the zone named or else in the zone of `now`."""
     if epoch := _EPOCH.search(text):
         return float(epoch[1])
-    span = _SPAN.search(text)
-    if span and any(span.groups()):
-        days, hours, minutes, seconds = (int(part or 0) for part in span.groups())
-        wait = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        return (now + wait).timestamp()
+    for span in _SPAN.finditer(text):
+        if any(span.groups()):
+            days, hours, minutes, seconds = (int(part or 0) for part in span.groups())
+            wait = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+            return (now + wait).timestamp()
     if clock := _CLOCK.search(text):
         return _clock_time(clock, now)
     return None

@@ -25,10 +25,12 @@ from olp.providers.base import (
     Settle,
     Step,
     Write,
+    adapted,
     child_environment,
+    login_hint,
     parse_line,
 )
-from olp.providers.notices import Patterns, by_status, classify, http_status, reset_time
+from olp.providers.notices import Patterns, by_status, classify, http_status, plain, reset_time
 from olp.providers.transcript import prompt_of, system_of
 
 FACTS = Facts(
@@ -43,15 +45,18 @@ FACTS = Facts(
     keeps_max_tokens=True,
     user_login=(".vibe/.env",),
     passes=("MISTRAL_API_KEY",),
+    inert_tools=(
+        *("bash", "write_file", "edit", "read_file", "run_typescript", "skill"),
+        "search_tool_functions",
+    ),
 )
 
-_FLAGS = ("-p", "--output", "streaming", "--agent", "ask", "--output-dir", f"{PRIVATE_DIR}/out")
+_FLAGS = ("-p", "--output", "streaming", "--agent", "olp", "--output-dir", f"{PRIVATE_DIR}/out")
 
 _TOOLS = ("bash", "write_file", "edit", "read_file", "run_typescript", "skill")
 
 _LEAN: Mapping[str, Any] = {
-    "system_prompt_id": "olp",
-    "api_retry_max_elapsed_time": 1.0,
+    "api_retry_max_elapsed_time": 0.0,
     "output_limit_retries": 0,
     "auto_compact_threshold": 0,
     "enable_telemetry": False,
@@ -72,6 +77,15 @@ _LEAN: Mapping[str, Any] = {
     "disabled_tools": ["*"],
     "tools": {name: {"permission": "never"} for name in _TOOLS},
 }
+
+
+_AGENT: Mapping[str, Any] = {
+    "description": "Answers in words.",
+    "system_prompt_id": "olp",
+    "tools": _LEAN["tools"],
+}
+"""The agent that every request runs as. Only an agent of one's own may name the system prompt; the
+setting of the same name does not replace the CLI's long one."""
 
 _BUILT_IN_NAMES = {"mistral-medium-3.5": "mistral-vibe-cli-latest"}
 """What the vendor calls the models that the CLI knows by an alias."""
@@ -125,8 +139,10 @@ class Vibe:
             _environment(setting),
             files={
                 "home/config.toml": tomli_w.dumps(config).encode(),
+                "home/agents/olp.toml": tomli_w.dumps(_AGENT).encode(),
                 "home/prompts/olp.md": system.encode("utf-8", "replace"),
                 "user/.keep": b"",
+                "tmp/.keep": b"",
             },
             links=_links(setting),
             collect=("out/export.json",),
@@ -135,11 +151,30 @@ class Vibe:
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         env = _environment(setting)
-        return {"version": Launch((*setting.command, "--version"), env, {"user/.keep": b""})}
+        return {
+            "version": Launch(
+                (*setting.command, "--version"), env, {"user/.keep": b"", "tmp/.keep": b""}
+            )
+        }
+
+    def mocked(self, setting: Setting, url: str) -> Setting:
+        server = {"name": "mock", "api_base": f"{url}/v1", "backend": "mistral"}
+        models = [{"name": name, "provider": "mock", "alias": name} for name in FACTS.models]
+        config = {
+            "providers": [server | {"api_key_env_var": "MISTRAL_API_KEY"}],
+            "models": models,
+            "vibe_base_url": url,
+            "console_base_url": url,
+        }
+        return adapted(setting, env={"MISTRAL_API_KEY": "dummy"}, config=config)
 
 
 def _environment(setting: Setting) -> dict[str, str]:
-    own = {"VIBE_HOME": f"{PRIVATE_DIR}/home", "HOME": f"{PRIVATE_DIR}/user"}
+    own = {
+        "VIBE_HOME": f"{PRIVATE_DIR}/home",
+        "HOME": f"{PRIVATE_DIR}/user",
+        "TMPDIR": f"{PRIVATE_DIR}/tmp",
+    }
     return child_environment(setting, FACTS, own)
 
 
@@ -247,14 +282,18 @@ class Driver:
         status = http_status(text)
         code = str(error.get("code") or "")
         if code == "refusal" or report.get("outcome") == "refusal":
-            return Failed(Trouble.BAD_REQUEST, text, status)
+            return Failed(Trouble.BAD_REQUEST, plain(text), status)
         said = classify(text, _PATTERNS)
         by_code = _CODES.get(code)
         if by_code is Trouble.RATE_LIMITED and said is Trouble.QUOTA_EXHAUSTED:
             by_code = said
         trouble = by_code or said or by_status(status) or _by_exit(exit, report)
+        if trouble is Trouble.AUTH_MISSING:
+            return Failed(trouble, login_hint(FACTS), status)
         limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
-        return Failed(trouble, text, status, reset_time(text, self._now) if limited else None)
+        return Failed(
+            trouble, plain(text), status, reset_time(text, self._now) if limited else None
+        )
 
 
 def _by_exit(exit: Exit, report: Mapping[str, Any]) -> Trouble:

@@ -8,8 +8,10 @@ with it the process; one reader that leaves does not disturb the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
+from olp.errors import OLPError
 from olp.events import Done, Failed, Finish, Output, Refused
 from olp.runtime.engine import Send
 from olp.runtime.tasks import Tasks
@@ -18,7 +20,15 @@ MAX_LAG = 50_000
 """Outputs that a reader may be behind before it is cut: one slow client among several must not
 make the server keep more and more for it."""
 
-Run = Callable[[Send], Awaitable[None]]
+Run = Callable[[Send], Coroutine[Any, Any, None]]
+
+
+class BrokenOff(OLPError):
+    """A flight ended without its last word. `stopped` tells a stop of the server from a mistake."""
+
+    def __init__(self, *, stopped: bool) -> None:
+        super().__init__("the server is being stopped" if stopped else "OLP made a mistake")
+        self.stopped = stopped
 
 
 class Flight:
@@ -29,20 +39,19 @@ class Flight:
         self._readers: set[Reader] = set()
         self._on_over: Callable[[], None] | None = None
         self._told = False
+        self._given_up = False
         self.over = False
-        self._task = tasks.spawn(self._fly(run), name)
+        self._task = tasks.spawn(run(self._send), name)
+        self._task.add_done_callback(self._landed)
 
     def __repr__(self) -> str:
         return f"Flight({len(self._brought)} brought, {len(self._readers)} readers, {self.over=})"
 
-    async def _fly(self, run: Run) -> None:
-        try:
-            await run(self._send)
-        finally:
-            self.over = True
-            self._wake()
-            if self._on_over is not None:
-                self._on_over()
+    def _landed(self, task: asyncio.Task[None]) -> None:
+        self.over = True
+        self._wake()
+        if self._on_over is not None:
+            self._on_over()
 
     def on_over(self, call: Callable[[], None]) -> None:
         """Have `call` called when the flight is over."""
@@ -56,6 +65,17 @@ class Flight:
     def _wake(self) -> None:
         for reader in self._readers:
             reader.wake()
+
+    @property
+    def joinable(self) -> bool:
+        """Whether one more reader may share it. What has told its last word is not asked again: the
+        same request after an answer wants a new one. What is being ended has none to tell."""
+        return not (self.over or self._told or self._given_up)
+
+    def close(self) -> None:
+        """Raise BrokenOff if it is over and its last word was never told."""
+        if not self._told:
+            raise BrokenOff(stopped=self._task.cancelled())
 
     def join(self) -> Reader:
         """A new reader, at the start."""
@@ -81,6 +101,7 @@ class Flight:
         """`reader` wants no more. The last one to leave ends a flight that has more to tell."""
         self._readers.discard(reader)
         if not self._readers and not self._told:
+            self._given_up = True
             self._task.cancel()
 
 
@@ -104,7 +125,10 @@ class Reader:
         self._more.set()
 
     async def read(self) -> Sequence[Output]:
-        """The outputs that came since the last call, at least one; none when all is told."""
+        """The outputs that came since the last call, at least one; none when all is told.
+
+        BrokenOff if the flight ended without a last word.
+        """
         if self._cut:
             return ()
         if self._flight.shared and self._flight.size - self._position > MAX_LAG:
@@ -112,6 +136,7 @@ class Reader:
             return (Done(Finish.LENGTH, truncated=True),)
         while self._position == self._flight.size:
             if self._flight.over:
+                self._flight.close()
                 return ()
             self._more.clear()
             await self._more.wait()

@@ -31,8 +31,9 @@ class RunPlace:
     def __init__(self, state: Path | None = None) -> None:
         self.state = state or default_state()
         self.run_id = secrets.token_hex(8)
-        self.work = self.state / "work"
-        self.private = _runtime_folder(self.state)
+        runtime = _runtime_folder(self.state)
+        self.work = runtime / "work"
+        self.private = runtime / "private"
         self._runs = self.state / "runs"
         self._lock: int | None = None
 
@@ -95,11 +96,12 @@ def default_state() -> Path:
 
 
 def _runtime_folder(state: Path) -> Path:
-    """Where private folders are made: in memory where the system offers it."""
+    """Where CLIs run and private folders are made: in memory where the system offers it. A CLI
+    may tell its vendor the path, and that one does not carry the user's name."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.access(runtime, os.W_OK):
         return Path(runtime) / "olp"
-    return state / "private"
+    return state
 
 
 def marked(run_id: str) -> Iterable[int]:

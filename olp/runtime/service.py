@@ -62,7 +62,7 @@ class Service:
         or of one that starts now."""
         key = _identity(request, chain, caller)
         flight = self._flights.get(key)
-        if flight is None or flight.over:
+        if flight is None or not flight.joinable:
             chain_log = log.bind(
                 chain=chain.name, chain_id=secrets.token_hex(6), request_hash=key[:12]
             )

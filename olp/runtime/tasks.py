@@ -15,19 +15,29 @@ class Tasks:
     def __init__(self, log: Log) -> None:
         self._log = log
         self._running: set[asyncio.Task[Any]] = set()
+        self._vital: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
         return len(self._running)
 
-    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Start `work`. Its exception, if it has one, is logged and not lost."""
+    def spawn(
+        self, work: Coroutine[Any, Any, Any], name: str, *, vital: bool = False
+    ) -> asyncio.Task[Any]:
+        """Start `work`. Its exception, if it has one, is logged and not lost.
+
+        `vital` work ends by itself, within seconds, and a stop of the server waits for it: the
+        killing of a process must not be cancelled half-way.
+        """
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
+        if vital:
+            self._vital.add(task)
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
+        self._vital.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.error("task_failed", task=task.get_name(), error=repr(error))
 
@@ -38,12 +48,11 @@ class Tasks:
         return not self._running
 
     async def cancel_all(self) -> None:
-        """End everything that still runs, and wait for it."""
-        running = set(self._running)
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.wait(running)
+        """End everything that still runs, and wait for it and for what that starts to clean up."""
+        while self._running:
+            for task in self._running - self._vital:
+                task.cancel()
+            await asyncio.wait(set(self._running))
 
 
 async def see_through(task: asyncio.Task[Any]) -> None:

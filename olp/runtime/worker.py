@@ -87,7 +87,7 @@ class Worker:
         await self._finish()
 
     async def _finish(self) -> None:
-        await see_through(self._tasks.spawn(self._end(), "end of a worker"))
+        await see_through(self._tasks.spawn(self._end(), "end of a worker", vital=True))
 
     async def _end(self) -> None:
         if self._child is not None:

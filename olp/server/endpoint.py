@@ -14,7 +14,7 @@ from olp.config import Config
 from olp.dialects import openai_chat
 from olp.errors import RequestError
 from olp.events import Answering, Done, Failed, Output, Refused
-from olp.runtime.flight import Reader
+from olp.runtime.flight import BrokenOff, Reader
 from olp.runtime.service import Service
 from olp.server import headers
 from olp.server.auth import Caller, Gatekeeper
@@ -111,10 +111,10 @@ class _Answer:
         """The complete answer as one JSON body."""
         outputs: list[Output] = []
         while not (outputs and isinstance(outputs[-1], Done | Failed | Refused)):
-            more = await self._reader.read()
-            if not more:
-                raise RuntimeError("the flight ended without a last word")
-            outputs += more
+            try:
+                outputs += await self._reader.read()
+            except BrokenOff as error:
+                raise _apology(error) from error
         if isinstance(outputs[-1], Refused):
             return self._refusal(outputs[-1])
         head = outputs[0]
@@ -124,9 +124,10 @@ class _Answer:
 
     async def stream(self) -> web.StreamResponse:
         """The answer as server-sent events, or a JSON error while nothing has gone out."""
-        outputs = await self._reader.read()
-        if not outputs:
-            raise RuntimeError("the flight ended without a first word")
+        try:
+            outputs = await self._reader.read()
+        except BrokenOff as error:
+            raise _apology(error) from error
         head = outputs[0]
         if isinstance(head, Refused):
             return self._refusal(head)
@@ -137,11 +138,13 @@ class _Answer:
         response.headers["Cache-Control"] = "no-cache"
         response.headers["X-Accel-Buffering"] = "no"
         await response.prepare(self._http)
-        while outputs:
+        try:
             await self._write(response, encoder, outputs)
-            if isinstance(outputs[-1], Done | Failed):
-                break
-            outputs = await self._next(response, encoder)
+            while not isinstance(outputs[-1], Done | Failed):
+                outputs = await self._next(response, encoder)
+                await self._write(response, encoder, outputs)
+        except BrokenOff as error:
+            await response.write(encoder.error(_apology(error)))
         await response.write_eof()
         return response
 
@@ -179,6 +182,20 @@ class _Answer:
             content_type=JSON,
             headers=more,
         )
+
+
+def _apology(error: BrokenOff) -> RequestError:
+    """What a client is told of an answer that OLP itself broke off."""
+    if error.stopped:
+        return RequestError(
+            "OLP is being stopped; ask again in a moment", status=503, code="server_stopping"
+        )
+    return RequestError(
+        "OLP made a mistake; the server's log says more",
+        status=500,
+        code="internal_error",
+        headers=(("x-should-retry", "false"),),
+    )
 
 
 def _with_wishes(order: openai_chat.Order, http: web.Request) -> openai_chat.Order:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from . import netns
+from .house import House, configuration, serving
 from .install import Found, Missing, locate
 from .vendors.client import Vendors, running
 
@@ -71,3 +72,29 @@ def scratch_home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     home.mkdir()
     return home
+
+
+@pytest.fixture(scope="session")
+def house(
+    clis: Clis, vendor_process: Vendors, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[House]:
+    """One running OLP over all three real CLIs."""
+    found = {name: clis.need(name) for name in ("claude", "codex", "vibe")}
+    folder = tmp_path_factory.mktemp("house")
+    canaries(folder / "home")
+    with serving(configuration(found, vendor_process), folder) as running_house:
+        yield running_house
+
+
+CANARY = "olp-canary-7f3a9c"
+
+
+def canaries(home: Path) -> None:
+    """Files of a user that must never reach a vendor."""
+    for name in (".claude/CLAUDE.md", ".codex/AGENTS.md", ".vibe/AGENTS.md", "secret.txt"):
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"Remember this: {CANARY}\n", encoding="utf-8")
+    skill = home / ".agents/skills/canary/SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text(f"---\nname: canary\ndescription: {CANARY}\n---\n", encoding="utf-8")
