@@ -123,7 +123,14 @@ class Failed:
     model_limit: bool = False
 
 
-Event = Started | Text | Reasoning | Quota | Usage | Done | Failed
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The models that a CLI says it can ask for, its default first."""
+
+    models: tuple[str, ...]
+
+
+Event = Started | Text | Reasoning | Quota | Usage | Listed | Done | Failed
 
 
 class TriggerType(StrEnum):

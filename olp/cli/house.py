@@ -12,10 +12,12 @@ from typing import Any
 
 import platformdirs
 
-from olp.config import Config, Loaded, load
+from olp.config import Config, Loaded, Thresholds, load
+from olp.core.books import Books
+from olp.core.cache import Cache
 from olp.core.chains import Catalogue
+from olp.core.quota import watches_windows, without_source
 from olp.core.slots import Slots
-from olp.core.vitals import Vitals
 from olp.core.walk import Clocks
 from olp.errors import ConfigError, StartError
 from olp.providers import all_providers
@@ -25,6 +27,7 @@ from olp.runtime.engine import Engine
 from olp.runtime.fleet import Fleet, Member
 from olp.runtime.log import Log
 from olp.runtime.place import RunPlace
+from olp.runtime.record import Record
 from olp.runtime.service import Service
 from olp.runtime.tasks import Tasks
 
@@ -130,9 +133,29 @@ def build(config: Config, found: Mapping[str, Found], place: RunPlace, log: Log)
     tasks = Tasks(log)
     members = {name: _member(item, config, place.state) for name, item in used.items()}
     fleet = Fleet(members, place, tasks, time.monotonic, lambda: datetime.now().astimezone())
-    vitals = Vitals(members)
-    engine = Engine(fleet, Slots(fleet.limits), vitals)
-    return Service(catalogue, fleet, engine, vitals, tasks, log)
+    record = Record(place.state / "olp.db")
+    books = Books(Slots(fleet.limits), config.breaker, {n: config.provider(n) for n in used})
+    day = datetime.now().strftime("%Y-%m-%d")
+    for provider, requests in record.counts(day).items():
+        books.quota.count(provider, day, requests)
+    engine = Engine(fleet, books, Cache(config.cache), record)
+    limits = _limits(config, catalogue, used)
+    for provider, own in limits:
+        for threshold in without_source(own, used[provider].provider.facts.windows):
+            log.warn("threshold_without_source", provider=provider, threshold=threshold)
+    watched = {provider for provider, own in limits if watches_windows(own)}
+    return Service(catalogue, fleet, engine, record, tasks, log, sorted(watched))
+
+
+def _limits(
+    config: Config, catalogue: Catalogue, used: Mapping[str, Found]
+) -> list[tuple[str, Thresholds]]:
+    """Every provider with thresholds that may be looked at for it: its own, and each chain's."""
+    own: list[tuple[str, Thresholds]] = [(name, config.provider(name)) for name in used]
+    for chain in catalogue.chains.values():
+        if chain.limits is not None:
+            own += [(hop.provider, chain.limits) for hop in chain.hops]
+    return own
 
 
 def _member(found: Found, config: Config, state: Path) -> Member:

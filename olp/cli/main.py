@@ -14,6 +14,9 @@ from olp.errors import OLPError
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("olp.cli.serve", "Start the server."),
     "doctor": ("olp.cli.doctor", "Check this machine, and say how to put right what is wrong."),
+    "status": ("olp.cli.status", "Show how the running server and its providers are."),
+    "quota": ("olp.cli.quota", "Show what is left of every plan; lift a hold."),
+    "why": ("olp.cli.why", "Tell the story of one request."),
     "chain": ("olp.cli.chain", "Show which hops a model name stands for."),
     "config": ("olp.cli.config", "Show, check and locate the configuration."),
 }

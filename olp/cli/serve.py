@@ -116,10 +116,13 @@ async def running(
     )
     await runner.setup()
     try:
-        yield Running(await _listen(runner, config), service, runner)
+        url = await _listen(runner, config)
+        service.open()
+        yield Running(url, service, runner)
     finally:
         await service.tasks.cancel_all()
         await runner.cleanup()
+        service.close()
 
 
 async def _serve(
@@ -150,7 +153,7 @@ async def _listen(runner: web.AppRunner, config: Config) -> str:
 async def _drain(runner: web.AppRunner, service: Service, stop: _Stop, seconds: float) -> None:
     for site in list(runner.sites):
         await site.stop()
-    drained = asyncio.ensure_future(service.tasks.drain(seconds))
+    drained = asyncio.ensure_future(service.drain(seconds))
     hurried = asyncio.ensure_future(stop.second.wait())
     await asyncio.wait({drained, hurried}, return_when=asyncio.FIRST_COMPLETED)
     hurried.cancel()

@@ -8,6 +8,7 @@ the file, the line and the nearest valid key.
 from __future__ import annotations
 
 import difflib
+import math
 import re
 import tomllib
 import typing
@@ -54,6 +55,7 @@ def load(
     for path, value in (flags or {}).items():
         _set(raw, path, value, sources, f"--{path[-1].replace('_', '-')}")
     where = _Where(text, file, sources)
+    _check_numbers(raw, where)
     _check_keys(raw, providers, where)
     config = _convert(raw, where)
     _check_chains(config, providers, where)
@@ -151,6 +153,13 @@ def _check_keys(raw: Mapping[str, Any], providers: Sequence[str], where: _Where)
         inner = raw.get(table)
         for name, value in (inner if isinstance(inner, dict) else {}).items():
             _known(value, kind.__struct_fields__, (table, name), where)
+
+
+def _check_numbers(raw: Mapping[str, Any], where: _Where) -> None:
+    """TOML knows a number that is none, and no bound would refuse it."""
+    for path, value in _leaves(raw):
+        if isinstance(value, float) and math.isnan(value):
+            raise ConfigError(f"{'.'.join(path)}: not a number", where(path))
 
 
 def _known(table: object, known: Sequence[str], path: Path, where: _Where) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from olp.config import ChainConfig, Config, RoutingConfig
+from olp.config import ChainConfig, Config, Thresholds
 from olp.errors import RequestError
 from olp.model import MAX_HOPS, Hop, is_model_id
 
@@ -29,15 +29,18 @@ class Policy:
     gate_action: Literal["commit", "advance"] = "commit"
     deadline_s: float = 540.0
     on_auth_missing: Literal["stop", "advance"] = "stop"
+    try_open_circuits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The hops of one request, in the order in which they are tried."""
+    """The hops of one request, in the order in which they are tried. `limits` are the chain's own
+    thresholds, which go before those of a provider."""
 
     name: str
     hops: tuple[Hop, ...]
     policy: Policy = field(default_factory=Policy)
+    limits: Thresholds | None = None
 
     def without_substitution(self) -> Chain:
         """Only the hops of the first hop's model."""
@@ -53,7 +56,8 @@ class Catalogue:
     """
 
     def __init__(self, config: Config, models: Mapping[str, Sequence[str]]) -> None:
-        self._policy = _policy(config.routing)
+        self._config = config
+        self._policy = _policy(config)
         self.models = {name: tuple(ids) for name, ids in models.items()}
         self.chains = {name: self._configured(name, chain) for name, chain in config.chains.items()}
         defaults = tuple(Hop(name, ids[0]) for name, ids in self.models.items() if ids)
@@ -62,14 +66,22 @@ class Catalogue:
 
     def _configured(self, name: str, config: ChainConfig | Sequence[str]) -> Chain:
         if not isinstance(config, ChainConfig):
-            config = ChainConfig(hops=tuple(config))
+            return Chain(name, tuple(_hop(text) for text in config), self._policy)
         own = {
             "gate": config.gate,
             "gate_action": config.gate_action,
             "on_auth_missing": config.on_auth_missing,
         }
         policy = replace(self._policy, **{k: v for k, v in own.items() if v is not None})  # type: ignore[arg-type]
-        return Chain(name, tuple(_hop(text) for text in config.hops), policy)
+        return Chain(name, tuple(_hop(text) for text in config.hops), policy, limits=config)
+
+    def with_models(self, told: Mapping[str, Sequence[str]]) -> Catalogue:
+        """The same with the models that the CLIs told of, after those that were known."""
+        merged = {
+            name: tuple(dict.fromkeys((*ids, *told.get(name, ()))))
+            for name, ids in self.models.items()
+        }
+        return Catalogue(self._config, merged)
 
     def resolve(self, name: str) -> Chain:
         """The chain that `name` stands for; RequestError 404 `model_not_found` if there is none."""
@@ -110,7 +122,8 @@ def _hop(text: str) -> Hop:
     return hop
 
 
-def _policy(routing: RoutingConfig) -> Policy:
+def _policy(config: Config) -> Policy:
+    routing = config.routing
     return Policy(
         opening_s=routing.opening_s,
         gate_s=routing.gate_s,
@@ -118,4 +131,5 @@ def _policy(routing: RoutingConfig) -> Policy:
         gate_action=routing.gate_action,
         deadline_s=routing.deadline_s,
         on_auth_missing=routing.on_auth_missing,
+        try_open_circuits=config.breaker.all_open == "try",
     )

@@ -51,12 +51,12 @@ class Vitals:
         """`unknown` before the first request, else `ok` or `failing` by the last one, or `stale`
         when that is long ago."""
         seen = self._seen[provider]
-        last = max(seen.ok_at or -1.0, seen.failed_at or -1.0)
-        if not seen.ends:
+        times = [at for at in (seen.ok_at, seen.failed_at) if at is not None]
+        if not times:
             return "unknown"
-        if now - last > STALE_S:
+        if now - max(times) > STALE_S:
             return "stale"
-        return "ok" if last == seen.ok_at else "failing"
+        return "ok" if seen.ends[-1] else "failing"
 
     def report(self, provider: str, now: float) -> dict[str, Any]:
         """The state with its reasons; ages in seconds, the rate from 0 to 1."""

@@ -15,7 +15,7 @@ attempt ended, for whoever keeps books; the last two are there to be emptied by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,12 +74,16 @@ class _Attempt:
     started_at: float | None = None
 
 
-Skip = Callable[[Hop, float], Failed | None]
-
-
-def never_skip(hop: Hop, now: float) -> Failed | None:
-    """The `Skip` of a chain that nothing is known about yet."""
-    return None
+NOT_ASKED = frozenset(
+    {
+        Trouble.CIRCUIT_OPEN,
+        Trouble.QUOTA_HOLD,
+        Trouble.SOFT_TRIGGER,
+        Trouble.CONCURRENCY_LIMIT,
+        Trouble.DEADLINE,
+    }
+)
+"""Failures of hops that were never asked."""
 
 
 class Walk:
@@ -92,17 +96,18 @@ class Walk:
         streaming: bool,
         now: float,
         clocks: Mapping[str, Clocks] | None = None,
-        skip: Skip = never_skip,
+        cache: str = "bypass",
     ) -> None:
         self._chain = chain
+        self._cache = cache
         self._streaming = streaming
         self._started_at = now
         self._clocks = clocks or {}
-        self._skip = skip
         self._index = -1
         self._attempt: _Attempt | None = None
         self._failures: list[Failure] = []
         self._stopped = False
+        self.forced = False
         self.answered = False
         self.records: list[HopRecord] = []
         self.notes: list[Note] = []
@@ -120,17 +125,46 @@ class Walk:
         return self._attempt is not None
 
     def next(self, now: float) -> Hop | None:
-        """The hop to try now, or None when the walk is over."""
+        """The hop to try now, or None when the walk is over. A hop that turns out not to be
+        possible is told by `pass_on`, like any failure."""
         assert self._attempt is None, "the attempt before has not ended"
-        while not (self.answered or self._stopped) and self._index + 1 < len(self._chain.hops):
+        over = self.answered or self.forced
+        while not (over or self._stopped) and self._index + 1 < len(self._chain.hops):
             self._index += 1
             hop = self._chain.hops[self._index]
             self._attempt = self._begin(hop, now)
-            unwanted = self._too_late(now) or self._skip(hop, now)
-            if unwanted is None:
+            late = self._too_late(now)
+            if late is None:
                 return hop
-            self._fail(unwanted)
-        return None
+            self._fail(late)
+        return self._last_resort(now)
+
+    def _last_resort(self, now: float) -> Hop | None:
+        """A breaker may not be the reason that a request has nowhere to go: if no hop was asked at
+        all, the open circuit that is due first is tried."""
+        asked = any(failure.failed.trouble not in NOT_ASKED for failure in self._failures)
+        open_circuits = [f for f in self._failures if f.failed.trouble is Trouble.CIRCUIT_OPEN]
+        over = self.answered or self._stopped or self.forced or asked
+        if over or not open_circuits or not self._chain.policy.try_open_circuits:
+            return None
+        first = min(open_circuits, key=lambda failure: failure.failed.resets_at or 0.0)
+        self.forced = True
+        self._failures.remove(first)
+        self.records = [record for record in self.records if record.hop != first.index]
+        self._index = first.index
+        self._attempt = self._begin(first.hop, now)
+        self._note("breaker_forced_attempt", "warn")
+        return first.hop
+
+    def answer_kept(self, model: str, events: Sequence[Event]) -> tuple[Output, ...]:
+        """The answer is one that was kept; the current hop is not asked."""
+        assert self._attempt is not None and not self.answered
+        self.answered = True
+        hop, index = self._attempt.hop, self._attempt.index
+        self._note("answered_from_cache", "info")
+        self._attempt = None
+        head = Answering(hop.provider, model, index, tuple(self.records), cache="hit")
+        return (head, *events)
 
     def _begin(self, hop: Hop, now: float) -> _Attempt:
         gate = Gate(
@@ -185,7 +219,8 @@ class Walk:
         assert self._attempt is not None
         self.answered = True
         hop, index = self._attempt.hop, self._attempt.index
-        head = Answering(hop.provider, self._attempt.model, index, tuple(self.records))
+        records = tuple(self.records)
+        head = Answering(hop.provider, self._attempt.model, index, records, cache=self._cache)
         return (head, *events)
 
     # --- the clocks ----------------------------------------------------------------------------
@@ -229,6 +264,7 @@ class Walk:
         self.ends.append((attempt.hop, failed))
         if not self.answered and self._salvageable(attempt, failed):
             self._note("spawn_failed_after_usable_chunks", "warn", code=failed.trouble.value)
+            self._note("cache_evicted_truncated", "info")
             out = self._answer(attempt.gate.release())
             self._attempt = None
             return (*out, Done(Finish.LENGTH, truncated=True))
@@ -248,6 +284,7 @@ class Walk:
     def _move_on_or_stop(self, attempt: _Attempt, failed: Failed) -> None:
         trigger = trigger_of(failed)
         self._failures.append(Failure(attempt.hop, attempt.index, failed))
+        self._failures.sort(key=lambda failure: failure.index)
         self.records.append(
             HopRecord(
                 attempt.index,
@@ -258,6 +295,7 @@ class Walk:
                 trigger,
             )
         )
+        self.records.sort(key=lambda record: record.hop)
         self._stopped = not self._moves_on(trigger)
 
     def _moves_on(self, trigger: TriggerType) -> bool:

@@ -30,6 +30,10 @@ from olp.model import Effort, JsonFormat, Message, Request, Role
 # --- the request -------------------------------------------------------------------------------
 
 
+# The number goes into a CLI's configuration, where a larger one would break the start.
+_Tokens = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
 class _Part(Struct):
     type: str
     text: str | None = None
@@ -67,8 +71,8 @@ class _Body(Struct):
         | Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(max_length=16)]
         | None
     ) = None
-    max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_tokens: _Tokens | None = None
+    max_completion_tokens: _Tokens | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
         None
     )

@@ -92,7 +92,8 @@ class Facts:
     highest. `models` are ids known to work, the default first. `keeps_max_tokens` says whether the
     CLI can be given a token limit. `user_login` are the files of a shared login, relative to the
     user's home. `passes` are variables of OLP's own environment that carry this CLI's login.
-    `inert_tools` are tools that still stand in the request to the vendor and do nothing.
+    `inert_tools` are tools that still stand in the request to the vendor and do nothing. `windows`
+    are the quota windows that it tells of.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Facts:
     user_login: tuple[str, ...] = ()
     passes: tuple[str, ...] = ()
     inert_tools: tuple[str, ...] = ()
+    windows: tuple[str, ...] = ()
 
 
 def login_hint(facts: Facts) -> str:
@@ -164,6 +166,10 @@ class Provider(Protocol):
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         """Commands that cost no quota, for the doctor: `version` and, where there is one, `login`
         (exit code 0 means that a login is present)."""
+
+    def survey(self, setting: Setting) -> tuple[Launch, Driver] | None:
+        """How to ask the CLI, without spending quota, for its models (Listed) and for what is left
+        of the plan (Quota); None if it cannot be asked."""
 
     def mocked(self, setting: Setting, url: str) -> Setting:
         """`setting` with the CLI pointed at a stand-in for its vendor at `url` (without a path),

@@ -28,6 +28,7 @@ from olp.events import (
     Window,
 )
 from olp.model import PRIVATE_DIR, Effort, Launch, Request
+from olp.providers import claude_survey
 from olp.providers.base import (
     CloseInput,
     Exit,
@@ -40,6 +41,7 @@ from olp.providers.base import (
     login_hint,
     parse_line,
 )
+from olp.providers.claude_survey import SurveyDriver
 from olp.providers.notices import Patterns, by_status, classify, http_status, reset_time
 from olp.providers.transcript import prompt_of, system_of
 
@@ -56,6 +58,7 @@ FACTS = Facts(
     keeps_max_tokens=True,
     user_login=(".claude/.credentials.json",),
     passes=("CLAUDE_CODE_OAUTH_TOKEN",),
+    windows=("five_hour", "seven_day", "credits"),
 )
 
 _FLAGS = (
@@ -161,6 +164,11 @@ class Claude:
             files={"system.md": system.encode("utf-8", "replace")},
         )
         return launch, Driver(prompt_of(request), structured=schema is not None, now=now)
+
+    def survey(self, setting: Setting) -> tuple[Launch, SurveyDriver]:
+        own = {"CLAUDE_CONFIG_DIR": setting.own_home} if setting.config.login == "own" else {}
+        argv = (*setting.command, *claude_survey.FLAGS, *setting.config.args)
+        return Launch(argv, child_environment(setting, FACTS, _QUIET | own)), SurveyDriver()
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         own = {"CLAUDE_CONFIG_DIR": setting.own_home} if setting.config.login == "own" else {}

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from olp import __version__
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.model import PRIVATE_DIR, Effort, Launch, Request
 from olp.providers.base import (
@@ -29,6 +30,7 @@ from olp.providers.base import (
     login_hint,
     parse_line,
 )
+from olp.providers.codex_survey import SurveyDriver
 from olp.providers.notices import Patterns, by_status, classify, http_status, plain, reset_time
 from olp.providers.transcript import prompt_of, system_of
 
@@ -47,6 +49,7 @@ FACTS = Facts(
         "../vendor/*/bin/codex",
     ),
     user_login=(".codex/auth.json",),
+    windows=("five_hour", "seven_day", "credits"),
     inert_tools=("request_user_input", "apply_patch"),
 )
 
@@ -136,6 +139,13 @@ class Codex:
         )
         launch = Launch(argv, _environment(setting), files=files, links=_links(setting))
         return launch, Driver(prompt_of(request), now=now)
+
+    def survey(self, setting: Setting) -> tuple[Launch, SurveyDriver]:
+        off = (word for feature in _OFF for word in ("--disable", feature))
+        quiet = ("-c", "analytics.enabled=false", "-c", 'cli_auth_credentials_store="file"')
+        argv = (*setting.command, "app-server", *off, *quiet)
+        launch = Launch(argv, _environment(setting), links=_links(setting))
+        return launch, SurveyDriver(__version__)
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         env, links = _environment(setting), _links(setting)

@@ -40,6 +40,9 @@ class Demo:
     ) -> tuple[Launch, Driver]:
         return self._claude.launch(request, model, _as_module(setting), now)
 
+    def survey(self, setting: Setting) -> None:
+        """Its models are known, and it has no plan."""
+
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         return {"version": self._claude.probes(_as_module(setting))["version"]}
 

@@ -59,3 +59,11 @@ class Fleet:
         member = self.members[hop.provider]
         launch, driver = member.provider.launch(request, hop.model, member.setting, self._now())
         return Worker(launch, driver, self._place, self._tasks, self._clock)
+
+    def surveyor(self, provider: str) -> Worker | None:
+        """A worker that asks a CLI about itself, at no cost; None if it cannot be asked."""
+        member = self.members[provider]
+        survey = member.provider.survey(member.setting)
+        if survey is None:
+            return None
+        return Worker(*survey, self._place, self._tasks, self._clock)

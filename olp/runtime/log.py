@@ -29,11 +29,11 @@ class Log:
         self._stream = stream if stream is not None else sys.stderr
         self._level = level
         self._wall = wall
-        self._fields = dict(fields or {})
+        self.fields = dict(fields or {})
 
     def bind(self, **fields: Any) -> Log:
         """The same log with `fields` on each of its lines."""
-        merged = self._fields | fields
+        merged = self.fields | fields
         return Log(self._stream, level=self._level, wall=self._wall, fields=merged)
 
     def write(self, level: str, event: str, **fields: Any) -> None:
@@ -41,7 +41,7 @@ class Log:
         if LEVELS.index(level) < LEVELS.index(self._level):
             return
         at = datetime.fromtimestamp(self._wall(), UTC).isoformat(timespec="milliseconds")
-        line = {"timestamp": at, "level": level, "event": event} | self._fields | fields
+        line = {"timestamp": at, "level": level, "event": event} | self.fields | fields
         kept = {name: value for name, value in line.items() if value is not None}
         try:
             self._stream.write(json.dumps(kept, default=str) + "\n")

@@ -18,6 +18,7 @@ from olp.model import Launch
 from olp.providers.base import CloseInput, Driver, Exit, Settle, Step, Write
 from olp.runtime import process
 from olp.runtime.private import PrivateFolder
+from olp.runtime.story import Report
 from olp.runtime.tasks import Tasks, see_through
 
 
@@ -56,6 +57,7 @@ class Worker:
         self._child: process.Child | None = None
         self._folder: PrivateFolder | None = None
         self._settle_at: float | None = None
+        self.report = Report()
         self._pending: list[Event] = []
 
     async def __aenter__(self) -> Worker:
@@ -75,6 +77,7 @@ class Worker:
     async def _start(self) -> None:
         self._folder = PrivateFolder(self._place.private, self._place.run_id + "-", self._launch)
         env = self._folder.env() | {RUN_VARIABLE: self._place.run_id}
+        self.report.spawned_at = self._clock()
         self._child = await process.start(self._folder.argv(), env, self._place.work)
         self._do(self._driver.start())
 
@@ -91,14 +94,11 @@ class Worker:
 
     async def _end(self) -> None:
         if self._child is not None:
+            self.report.exit_code = self._child.returncode
             await self._child.stop()
+            self.report.ended_at = self._clock()
         if self._folder is not None:
             await asyncio.to_thread(self._folder.close)
-
-    @property
-    def exit_code(self) -> int | None:
-        """The process's exit code, if it has ended by itself."""
-        return self._child.returncode if self._child else None
 
     async def events(self, until: float) -> Sequence[Event]:
         """The next events; none if nothing happened until then."""
@@ -117,7 +117,11 @@ class Worker:
 
     async def _read(self) -> bytes:
         assert self._child is not None
-        return await self._child.read()
+        data = await self._child.read()
+        if data and self.report.first_output_at is None:
+            self.report.first_output_at = self._clock()
+        self.report.read += len(data)
+        return data
 
     def _understand(self, data: bytes) -> list[Event]:
         """What `data` means; no data means the end."""
@@ -137,6 +141,7 @@ class Worker:
         for step in steps:
             match step:
                 case Write(data):
+                    self.report.written += len(data)
                     self._child.write(data)
                 case CloseInput():
                     self._child.close_input()

@@ -47,6 +47,8 @@ class Server:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/health", self._health)
         app.router.add_get("/", self._root)
+        app.router.add_post("/olp/quota/refresh", self._quota_refresh)
+        app.router.add_post("/olp/quota/clear", self._quota_clear)
         app.router.add_route("*", "/{path:.*}", self._nowhere)
         return app
 
@@ -130,8 +132,22 @@ class Server:
         return json_response({"status": "alive"})
 
     async def _health(self, request: web.Request) -> web.Response:
-        self._gatekeeper.check(request)
+        self._owner(request)
         return json_response({"version": __version__, **self._service.health()})
+
+    async def _quota_refresh(self, request: web.Request) -> web.Response:
+        self._owner(request)
+        told = await self._service.refresh()
+        return json_response({name: {"trouble": one.trouble} for name, one in told.items()})
+
+    async def _quota_clear(self, request: web.Request) -> web.Response:
+        self._owner(request)
+        provider = request.query.get("provider")
+        return json_response({"cleared": self._service.clear_holds(provider)})
+
+    def _owner(self, request: web.Request) -> None:
+        if not self._gatekeeper.check(request).owner:
+            raise RequestError("this is for the owner alone", status=403, code="owner_only")
 
     async def _root(self, request: web.Request) -> web.Response:
         self._gatekeeper.check(request)

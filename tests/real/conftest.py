@@ -74,15 +74,23 @@ def scratch_home(tmp_path: Path) -> Path:
     return home
 
 
+@pytest.fixture
+def house(one_house: House) -> House:
+    """The running OLP, with no hold left by a test before."""
+    one_house.command("/olp/quota/clear")
+    return one_house
+
+
 @pytest.fixture(scope="session")
-def house(
+def one_house(
     clis: Clis, vendor_process: Vendors, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[House]:
     """One running OLP over all three real CLIs."""
     found = {name: clis.need(name) for name in ("claude", "codex", "vibe")}
     folder = tmp_path_factory.mktemp("house")
     canaries(folder / "home")
-    with serving(configuration(found, vendor_process), folder) as running_house:
+    config = configuration(found, vendor_process, breaker={"threshold": 1000})
+    with serving(config, folder) as running_house:
         yield running_house
 
 

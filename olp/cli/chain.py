@@ -1,0 +1,125 @@
+"""`olp chain`: which hops a name stands for, and whether they can be asked here."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from olp.cli import house
+from olp.config import Config
+from olp.core.chains import Catalogue, Chain
+from olp.errors import OLPError, RequestError
+from olp.model import Hop
+
+KINDS = {
+    "configured": "from the configuration",
+    "default": "built in, over the CLIs found here",
+    "model": "a model id",
+}
+
+
+@click.group("chain")
+def command() -> None:
+    """Show which hops a model name stands for."""
+
+
+@command.command("show")
+@click.argument("name", required=False)
+@click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def show(name: str | None, config_file: str | None, as_json: bool) -> None:
+    """The chain or model NAME; without one, every chain."""
+    config = house.read_config(config_file).config
+    found = house.find_providers(config)
+    catalogue = house.catalogue_of(config, found)
+    chains = [_resolved(name, catalogue, found)] if name else list(catalogue.chains.values())
+    told = [_told(chain, config, catalogue, found) for chain in chains]
+    if as_json:
+        shown: Any = told[0] if name else told
+        click.echo(json.dumps(shown, indent=2))
+    else:
+        click.echo("\n\n".join(map(_text, told)) or _nothing(found))
+
+
+@command.command("list")
+@click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.pass_context
+def list_(context: click.Context, config_file: str | None, as_json: bool) -> None:
+    """Every chain."""
+    context.invoke(show, name=None, config_file=config_file, as_json=as_json)
+
+
+def _resolved(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) -> Chain:
+    try:
+        return catalogue.resolve(name)
+    except RequestError:
+        raise OLPError(_unknown(name, catalogue, found)) from None
+
+
+def _unknown(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) -> str:
+    hop = Hop.parse(name)
+    item = found.get(hop.provider) if hop else None
+    if item is not None and item.command is None:
+        return (
+            f"{name}: {item.provider.facts.title} is not installed: {item.provider.facts.install}"
+        )
+    if item is not None:
+        return f"{name}: {item.provider.facts.title} is switched off in the configuration"
+    near = next(iter(difflib.get_close_matches(name, list(catalogue.names()), n=1)), None)
+    known = f"did you mean {near}?" if near else f"known: {', '.join(catalogue.names())}"
+    return f"there is no chain or model {name!r}; {known}"
+
+
+def _told(
+    chain: Chain, config: Config, catalogue: Catalogue, found: Mapping[str, house.Found]
+) -> dict[str, Any]:
+    """One chain as plain data: the form of `--json`."""
+    kind = "default" if chain.name in catalogue.chains else "model"
+    return {
+        "name": chain.name,
+        "kind": "configured" if chain.name in config.chains else kind,
+        "hops": [_hop(hop, found[hop.provider]) for hop in chain.hops],
+        "policy": dataclasses.asdict(chain.policy),
+    }
+
+
+def _hop(hop: Hop, item: house.Found) -> dict[str, Any]:
+    return {
+        "provider": hop.provider,
+        "model": hop.model,
+        "found": item.command is not None,
+        "enabled": item.enabled,
+        "command": list(item.command) if item.command else None,
+        "install": item.provider.facts.install,
+    }
+
+
+def _text(told: Mapping[str, Any]) -> str:
+    lines = [f"{told['name']}  ({KINDS[told['kind']]})"]
+    width = max(len(f"{hop['provider']}/{hop['model']}") for hop in told["hops"])
+    for index, hop in enumerate(told["hops"]):
+        target = f"{hop['provider']}/{hop['model']}"
+        lines.append(f"  {index}  {target:{width}}  {_state(hop)}")
+    policy = " · ".join(f"{name} {value}" for name, value in told["policy"].items())
+    return "\n".join([*lines, f"  {policy}"])
+
+
+def _state(hop: Mapping[str, Any]) -> str:
+    if not hop["found"]:
+        return f"✗ not installed: {hop['install']}"
+    if not hop["enabled"]:
+        return "✗ switched off in the configuration"
+    return f"✓ {' '.join(hop['command'])}"
+
+
+def _nothing(found: Mapping[str, house.Found]) -> str:
+    commands = [f"  {f.provider.facts.install}" for f in found.values() if f.provider.facts.rank]
+    return "\n".join(
+        ["There is no chain, because no CLI was found. Install one of them:", *commands]
+    )

@@ -1,0 +1,39 @@
+"""Talks to the running server, for the commands that show or change its state."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from olp.config import Config
+from olp.errors import OLPError
+
+
+class NotRunning(OLPError):
+    """No server answers at the configured address."""
+
+
+def call(config: Config, path: str, *, method: str = "GET", timeout: float = 30) -> Any:
+    """The JSON that the server answers; NotRunning if there is none, OLPError if it refuses."""
+    host = config.server.host
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    address = f"[{host}]" if ":" in host else host
+    url = f"http://{address}:{config.server.port}{path}"
+    request = urllib.request.Request(url, method=method, data=b"" if method == "POST" else None)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=timeout) as response:
+            return json.load(response)
+    except urllib.error.HTTPError as error:
+        raise OLPError(f"{url} answered {error.code}: {_message(error)}") from None
+    except (OSError, ValueError):
+        raise NotRunning(f"no OLP answers at {url}; is `olp serve` running?") from None
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return error.reason

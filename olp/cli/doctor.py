@@ -1,0 +1,95 @@
+"""`olp doctor`: what is well, what is not, and the command that puts it right."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from olp.cli import house
+from olp.config import Config
+from olp.doctor import Finding, House, Patient, examine
+from olp.errors import ConfigError
+from olp.runtime.place import default_state
+
+MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yellow")}
+
+
+@click.command("doctor")
+@click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def command(config_file: str | None, as_json: bool) -> None:
+    """Check this machine, and say how to put right what is wrong. It costs no quota.
+
+    Exit code 0: all good. 1: something needs to be put right.
+    """
+    config, finding = _configuration(config_file)
+    with Console(stderr=True).status("") as status:
+        rest = asyncio.run(examine(_house(config), lambda step: status.update(f"{step} …")))
+    findings = [finding, *rest]
+    well = all(finding.ok is not False for finding in findings)
+    if as_json:
+        items = [dataclasses.asdict(finding) for finding in findings]
+        click.echo(json.dumps({"ok": well, "findings": items}, indent=2, ensure_ascii=False))
+    else:
+        _show(findings)
+    sys.exit(0 if well else 1)
+
+
+def _configuration(given: str | None) -> tuple[Config, Finding]:
+    """The configuration in force, or the defaults where it cannot be used."""
+    path = house.config_path(given)
+    try:
+        config = house.read_config(given).config
+    except ConfigError as error:
+        fix = "correct it, then: olp config check"
+        return Config(), Finding("configuration", False, str(error), fix)
+    what = f"{path} is valid" if path.exists() else f"the defaults (there is no {path})"
+    return config, Finding("configuration", True, what)
+
+
+def _house(config: Config) -> House:
+    state = Path(config.server.state_dir) if config.server.state_dir else None
+    found = house.find_providers(config)
+    catalogue = house.catalogue_of(config, found)
+    needed = {hop.provider for chain in catalogue.chains.values() for hop in chain.hops}
+    return House(config.server, catalogue, _patients(config, found, needed, state), state)
+
+
+def _patients(
+    config: Config, found: Mapping[str, house.Found], needed: set[str], state: Path | None
+) -> Sequence[Patient]:
+    return [
+        Patient(
+            provider=item.provider,
+            setting=house.setting_of(item, config, state or default_state()),
+            installed=item.command is not None,
+            enabled=item.enabled,
+            needed=name in needed or bool(config.provider(name).enabled),
+        )
+        for name, item in found.items()
+        if item.provider.facts.rank
+    ]
+
+
+def _show(findings: Sequence[Finding]) -> None:
+    # A pipe has no width, and a command that is cut in two lines cannot be copied.
+    console = Console(width=None if sys.stdout.isatty() else 240, highlight=False)
+    table = Table.grid(padding=(0, 1))
+    for finding in findings:
+        mark, style = MARKS[finding.ok]
+        table.add_row(Text(mark, style), Text(finding.name), Text(finding.what))
+        if finding.fix:
+            table.add_row("", "", Text(f"fix: {finding.fix}", "bold"))
+    console.print(table)
+    bad = sum(finding.ok is False for finding in findings)
+    told = f"{bad} of {len(findings)} to put right" if bad else "All good."
+    console.print(Text(told, "bold red" if bad else "bold green"))

@@ -1,0 +1,268 @@
+"""The configuration in writing: the commented template, its reference, and what is in force.
+
+All of it is made from the schema, so that a key cannot be added and stay undocumented. Nothing here
+touches a file: `scripts/generate` writes `olp.toml` and docs/config.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from olp.config.schema import Config
+
+WIDTH = 100
+"""Columns of the template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A provider as far as the template needs it: its title, and model ids it knows."""
+
+    name: str
+    title: str
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One key of one table. `kind` and `bounds` are words for a person. A default of None means
+    that the key is unset, and `possible` is then a value that it could have."""
+
+    name: str
+    about: str
+    kind: str
+    bounds: str
+    default: Any
+    possible: Any
+    required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table. `named` says that there may be several, each under a name of its own."""
+
+    about: str
+    options: tuple[Option, ...]
+    named: bool
+
+
+# --- from the schema ---------------------------------------------------------------------------
+
+
+def sections() -> Mapping[str, Section]:
+    """The tables in the order of the schema: server, chains, routing, …"""
+    defined = msgspec.json.schema(Config)["$defs"]
+    found = {}
+    for name, schema in defined["Config"]["properties"].items():
+        inner = schema.get("additionalProperties", schema)
+        refs = [s["$ref"] for s in (inner, *inner.get("anyOf", ())) if "$ref" in s]
+        found[name] = _section(defined[refs[0].rpartition("/")[2]], named=inner is not schema)
+    return found
+
+
+def _section(schema: Mapping[str, Any], *, named: bool) -> Section:
+    required = schema["required"]
+    properties = sorted(schema["properties"].items(), key=lambda item: item[0] not in required)
+    options = (_option(key, value, key in required) for key, value in properties)
+    return Section(" ".join(schema["description"].split()), tuple(options), named)
+
+
+def _option(name: str, schema: Mapping[str, Any], required: bool) -> Option:
+    inner = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
+    return Option(
+        name,
+        str(schema.get("description", "")),
+        _kind(inner),
+        _bounds(inner),
+        schema.get("default"),
+        _possible(inner),
+        required,
+    )
+
+
+def _possible(schema: Mapping[str, Any]) -> Any:
+    """A value that the schema allows, for a key that has no default."""
+    if "enum" in schema:
+        return schema["enum"][0]
+    low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+    number = schema["maximum"] * 0.9 if "maximum" in schema else low + 99
+    match schema.get("type"):
+        case "integer":
+            return int(number)
+        case "number":
+            return float(number)
+        case "boolean":
+            return True
+        case "array":
+            return []
+        case _:
+            return ""
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    match schema.get("type"):
+        case "array":
+            return "list of strings"
+        case "object":
+            return "table"
+        case "number":
+            return "number"
+        case "integer":
+            return "whole number"
+        case "boolean":
+            return "true or false"
+        case _:
+            return " or ".join(map(toml, schema["enum"])) if "enum" in schema else "string"
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    above = schema.get("exclusiveMinimum")
+    parts = [f"from {low}"] if low is not None else []
+    parts += [f"above {above}"] if above is not None else []
+    parts += [f"to {high}"] if high is not None else []
+    return " ".join(parts)
+
+
+def toml(value: Any) -> str:
+    """A value as it is written in TOML, on one line."""
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{toml_key(key)} = {toml(item)}" for key, item in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def toml_key(name: str) -> str:
+    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
+
+
+# --- the template ------------------------------------------------------------------------------
+
+_HEAD = """\
+OLP's configuration: every key, with its default.
+
+Nothing has to be set: without a file, OLP uses the CLIs that it finds. To change something, copy
+this file to where `olp config path` says, and take the # away in front of a key. Lines that begin
+with "# " are explanations. `olp config check` says whether the file is right, `olp config show`
+where each value comes from. Keys of the tables with one word in brackets can also be set in the
+environment, as OLP_SERVER_PORT; a flag wins over the environment, and the environment over
+this file."""
+
+_CHAINS = """\
+A chain is a name that clients may ask for as a model, and what stands behind it: PROVIDER/MODEL, at
+most three, tried in this order until one can answer. The name `auto`, unless you define it, goes
+over the CLIs found on this machine. A PROVIDER/MODEL can always be asked for directly."""
+
+_LONG = "The long form of a chain, with rules of its own. Only `hops` must be there:"
+
+_SAME = "The same keys as in [providers.{first}]."
+
+
+def template(samples: Sequence[Sample]) -> str:
+    """`olp.toml`: valid as it is, and with the `#` in front of each key taken away."""
+    known = sections()
+    lines = list(_comment(_HEAD))
+    for name, section in known.items():
+        if name == "chains":
+            lines += _chains(section, samples)
+        elif name == "providers":
+            for sample in samples:
+                lines += _provider(sample, section, known["routing"], first=samples[0])
+        else:
+            lines += ["", *_comment(section.about), f"[{name}]"]
+            lines += _keys(section.options, {})
+    return "\n".join(lines) + "\n"
+
+
+def _chains(section: Section, samples: Sequence[Sample]) -> Iterator[str]:
+    hops = [f"{sample.name}/{sample.models[0]}" for sample in samples]
+    yield from ("", *_comment(_CHAINS), "[chains]", f"#everyday = {toml(hops)}", "")
+    yield from (*_comment(_LONG), "#[chains.patient]")
+    yield from _keys(section.options, {"hops": hops})
+
+
+def _provider(
+    sample: Sample, section: Section, routing: Section, *, first: Sample
+) -> Iterator[str]:
+    explain = sample is first
+    about = section.about if explain else _SAME.format(first=first.name)
+    examples = {option.name: option.default for option in routing.options}
+    examples["default_model"] = sample.models[0]
+    yield from ("", *_comment(f"{sample.title}. {about}"), f"[providers.{sample.name}]")
+    yield from _keys(section.options, examples, explain=explain)
+
+
+def _keys(
+    options: Iterable[Option], examples: Mapping[str, Any], *, explain: bool = True
+) -> Iterator[str]:
+    """Each key with its default; where it has none, with the example for it or a possible value."""
+    for option in options:
+        if explain:
+            yield from _comment(_explained(option))
+        value = option.default
+        if value is None:
+            value = examples.get(option.name, option.possible)
+        yield f"#{option.name} = {toml(value)}"
+
+
+def _explained(option: Option) -> str:
+    choice = option.kind if option.kind.startswith('"') else ""
+    said = option.default is not None or option.required or "unset" in option.about
+    more = "; ".join(part for part in (choice, option.bounds, "" if said else "unset") if part)
+    return f"{option.about} ({more})" if more else option.about
+
+
+def _comment(text: str) -> Iterator[str]:
+    for number, paragraph in enumerate(text.split("\n\n")):
+        if number:
+            yield "#"
+        joined = " ".join(paragraph.split())
+        yield from (f"# {line}" for line in textwrap.wrap(joined, WIDTH - 2))
+
+
+# --- the reference -----------------------------------------------------------------------------
+
+_REFERENCE = """\
+# Configuration
+
+<!-- Made by scripts/generate from olp/config/schema.py: do not edit. -->
+
+One TOML file; `olp config path` says where. Every key has a default, and the file may be absent.
+A key that does not exist, a wrong type or an impossible value stops the start with file, line and
+the nearest valid key. A flag wins over the environment, the environment over the file. Keys of
+the tables without a `NAME` can be set in the environment: `OLP_` + section + `_` + key, such as
+`OLP_SERVER_PORT=4600`. Durations are in seconds. [`olp.toml`](../olp.toml) is a template of it all.
+"""
+
+_SHORT_CHAIN = """
+`[chains]` takes `NAME = ["PROVIDER/MODEL", …]`, or this table for one chain.
+"""
+
+
+def reference() -> str:
+    """docs/config.md."""
+    parts = [_REFERENCE]
+    for name, section in sections().items():
+        title = f"[{name}.NAME]" if section.named else f"[{name}]"
+        more = _SHORT_CHAIN if name == "chains" else ""
+        parts.append(f"\n## `{title}`\n\n{section.about}\n{more}\n")
+        parts.append("| key | type | default | meaning |\n|---|---|---|---|\n")
+        parts += [_row(option) for option in section.options]
+    return "".join(parts)
+
+
+def _row(option: Option) -> str:
+    kind = f"{option.kind}, {option.bounds}" if option.bounds else option.kind
+    unset = "must be set" if option.required else "unset"
+    default = unset if option.default is None else f"`{toml(option.default)}`"
+    about = option.about.replace("|", "\\|")
+    return f"| `{option.name}` | {kind} | {default} | {about} |\n"

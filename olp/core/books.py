@@ -1,0 +1,142 @@
+"""Everything that is remembered between requests and decides whether a hop may be asked now.
+
+`enter` is one synchronous step that looks at the holds, the thresholds, the breaker and the slots,
+in this order, and takes what the attempt needs. It gives a `Pass` to be left by the block that
+entered, or the failure that keeps the hop from being asked. Nothing can come between the looking
+and the taking, and whatever way the block is left, what was taken is given back once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+
+from olp.config import BreakerConfig, Thresholds
+from olp.core.breaker import Breaker
+from olp.core.holds import Holds, Scope
+from olp.core.quota import QuotaBook
+from olp.core.slots import Slot, Slots
+from olp.core.triggers import trigger_of
+from olp.core.vitals import Vitals
+from olp.events import Done, Failed, TriggerType, Trouble
+from olp.model import Hop
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """One moment: steady seconds, epoch seconds, and the local date as YYYY-MM-DD."""
+
+    steady: float
+    wall: float
+    day: str
+
+
+class Books:
+    """The books of one server. `limits` are each provider's own thresholds."""
+
+    def __init__(
+        self, slots: Slots, breaker: BreakerConfig, limits: Mapping[str, Thresholds]
+    ) -> None:
+        self.slots = slots
+        self.breaker = Breaker(breaker)
+        self.holds = Holds()
+        self.quota = QuotaBook()
+        self.vitals = Vitals(slots.limits)
+        self._limits = limits
+        self._last_error: dict[str, Failed] = {}
+
+    def enter(
+        self, hop: Hop, chain_limits: Thresholds | None, now: Now, *, forced: bool = False
+    ) -> Pass | Failed:
+        """What an attempt at `hop` needs, or why it cannot be made. `forced` passes an open
+        circuit: the request has nowhere else to go."""
+        unwanted = self._unwanted(hop, chain_limits, now, forced=forced)
+        if unwanted is not None:
+            return self._with_last_error(hop, unwanted)
+        slot = self.slots.take(hop.provider)
+        if isinstance(slot, Failed):
+            return slot
+        self.quota.count(hop.provider, now.day)
+        return Pass(self, hop, slot, self.holds.enter(hop), self.breaker.enter(hop))
+
+    def _unwanted(
+        self, hop: Hop, chain_limits: Thresholds | None, now: Now, *, forced: bool
+    ) -> Failed | None:
+        if held := self.holds.blocking(hop, now.steady):
+            return held
+        limits = _effective(chain_limits, self._limits.get(hop.provider))
+        if fired := self.quota.fired(hop.provider, limits, now.wall, now.day):
+            return fired
+        if forced or not self.breaker.blocks(hop, now.steady):
+            return None
+        left = self.breaker.opens_again(hop, now.steady) - now.steady
+        return Failed(
+            Trouble.CIRCUIT_OPEN,
+            f"left alone for {left:.0f} s more after several failures",
+            resets_at=now.wall + left,
+        )
+
+    def _with_last_error(self, hop: Hop, skipped: Failed) -> Failed:
+        """A skip says what really went wrong the last time, so that nobody has to look for it."""
+        last = self._last_error.get(hop.provider)
+        if last is None or skipped.trouble is Trouble.QUOTA_HOLD:
+            return skipped
+        detail = f"{skipped.detail}; its last error: {last.trouble}: {last.detail}"
+        return Failed(
+            skipped.trouble, detail, resets_at=skipped.resets_at, model_limit=skipped.model_limit
+        )
+
+    def note(self, hop: Hop, end: Done | Failed, now: Now) -> str | None:
+        """How an attempt at `hop` ended; `opened` or `closed` if that changes its circuit."""
+        self.vitals.note(hop.provider, end, now.steady)
+        self.holds.note(hop, end, now.steady, now.wall)
+        if isinstance(end, Done):
+            self._last_error.pop(hop.provider, None)
+        elif _real_error(end):
+            self._last_error[hop.provider] = end
+        return self.breaker.note(hop, end, now.steady)
+
+
+class Pass:
+    """The right to make one attempt. Leaving its block gives back what it holds."""
+
+    def __init__(
+        self, books: Books, hop: Hop, slot: Slot, holds: tuple[Scope, ...], probe: bool
+    ) -> None:
+        self._books = books
+        self._hop = hop
+        self._slot = slot
+        self._holds = holds
+        self._probe = probe
+
+    def __enter__(self) -> Pass:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._slot.give_back()
+        # An end that says something was noted before, and has opened or shut these already.
+        self._books.holds.leave(self._holds)
+        if self._probe:
+            self._books.breaker.leave(self._hop)
+
+
+def _real_error(end: Failed) -> bool:
+    """Whether it came from an attempt, and was not the client's doing."""
+    if end.trouble is Trouble.CONCURRENCY_LIMIT:
+        return False
+    return trigger_of(end) in (TriggerType.HARD, TriggerType.AUTH_MISSING)
+
+
+def _effective(chain: Thresholds | None, provider: Thresholds | None) -> Thresholds:
+    """The chain's own thresholds, and where it has none the provider's."""
+    values = {}
+    for name in Thresholds.__struct_fields__:
+        own = getattr(chain, name) if chain is not None else None
+        values[name] = own if own is not None else getattr(provider, name, None)
+    return Thresholds(**values)

@@ -1,0 +1,46 @@
+"""The doctor: small checks of this machine, each with what to do about what it found.
+
+It prints nothing and changes nothing. `examine` is the whole examination; the checks are in
+`clis` and `machine`, and `isolation` proves that a CLI has no hands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from olp.config import ServerConfig
+from olp.core.chains import Catalogue
+from olp.doctor import clis, machine
+from olp.doctor.finding import Finding, Patient, Say
+from olp.doctor.lab import open_lab
+
+__all__ = ["Finding", "House", "Patient", "examine"]
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What is to be examined. `state` is the folder of what OLP keeps, None for the usual one."""
+
+    server: ServerConfig
+    catalogue: Catalogue
+    patients: Sequence[Patient]
+    state: Path | None
+
+
+async def examine(house: House, say: Say) -> list[Finding]:
+    """Everything about `house`, in a fixed order. The CLIs are looked at at the same time, and
+    each step has a limit, so that this ends within two minutes whatever they do."""
+    say("looking at the machine")
+    findings = machine.check_folders(house.state)
+    findings.append(await machine.check_port(house.server))
+    with open_lab() as lab:
+        findings.append(await machine.check_processes(lab))
+        say(f"trying {', '.join(p.name for p in house.patients if p.installed)}")
+        each = await asyncio.gather(*(clis.examine(p, lab, say) for p in house.patients))
+    findings.append(clis.check_any(house.patients))
+    findings += [finding for found in each for finding in found]
+    patients = {patient.name: patient for patient in house.patients}
+    return [*findings, *machine.check_chains(house.catalogue, patients)]

@@ -1,0 +1,157 @@
+"""One CLI under examination: is it there, is it known, is it logged in, is it locked."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from olp.doctor.finding import Finding, Patient, Say
+from olp.doctor.isolation import check_isolation
+from olp.doctor.lab import Lab, Listener
+from olp.events import Event, Failed
+from olp.model import Launch, Message, Request, Role
+
+PROBE_S = 30.0
+"""The longest that a CLI may take to say its version; the slowest needs 3 s."""
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)+")
+
+
+def check_any(patients: Sequence[Patient]) -> Finding:
+    """Whether there is a CLI at all."""
+    there = [patient.name for patient in patients if patient.installed]
+    if there:
+        return Finding("clis", True, f"{len(there)} of {len(patients)} found: {', '.join(there)}")
+    commands = " | or: ".join(patient.provider.facts.install for patient in patients)
+    return Finding("clis", False, "no CLI was found on PATH", commands)
+
+
+async def examine(patient: Patient, lab: Lab, say: Say) -> list[Finding]:
+    """Everything about one CLI."""
+    installed = check_installed(patient)
+    if not patient.installed or not patient.enabled:
+        return [installed]
+    rest = await asyncio.gather(
+        check_version(patient, lab), check_login(patient, lab), check_isolation(patient, lab)
+    )
+    say(f"{patient.name} done")
+    return [installed, *rest]
+
+
+def check_installed(patient: Patient) -> Finding:
+    """Whether the program is there. One that nobody counts on may be missing."""
+    facts = patient.provider.facts
+    name = f"{facts.name}.installed"
+    if not patient.installed:
+        program = patient.setting.command[0]
+        if patient.needed:
+            return Finding(name, False, f"{program} was not found", facts.install)
+        return Finding(name, None, f"{program} is not installed; add it with: {facts.install}")
+    where = " ".join(patient.setting.command)
+    if not patient.enabled:
+        return Finding(name, None, f"{where}, switched off in the configuration")
+    return Finding(name, True, where)
+
+
+# --- version -----------------------------------------------------------------------------------
+
+
+async def check_version(patient: Patient, lab: Lab) -> Finding:
+    """Whether the version is one that OLP was tried with."""
+    facts = patient.provider.facts
+    name = f"{facts.name}.version"
+    listener, events = await _probe(patient.provider.probes(patient.setting)["version"], lab)
+    found = _NUMBER.search("\n".join(listener.lines))
+    if found is None:
+        what = f"`{facts.program} --version` told no version: {_end(listener, events)}"
+        return Finding(name, False, what, facts.install)
+    low, high = facts.tested
+    version = found[0]
+    if _parts(version) < _parts(low):
+        what = f"{version} is too old: at least {low} is needed"
+        return Finding(name, False, what, facts.install)
+    if _parts(version) > _parts(high):
+        return Finding(name, None, f"{version} is newer than what OLP was tried with ({high})")
+    return Finding(name, True, f"{version} is known to work")
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+# --- login -------------------------------------------------------------------------------------
+
+
+async def check_login(patient: Patient, lab: Lab) -> Finding:
+    """Whether a login is there. Only an answered request proves that it works."""
+    launch = patient.provider.probes(patient.setting).get("login")
+    if launch is None:
+        return _by_key(patient)
+    listener, events = await _probe(launch, lab)
+    if listener.code == 0:
+        return _login(patient, True, "there is a login")
+    if listener.code is None:
+        what = f"its login could not be looked at: {_end(listener, events)}"
+        return _login(patient, False, what)
+    return _login(patient, False, "it is not logged in")
+
+
+def _by_key(patient: Patient) -> Finding:
+    """A CLI that cannot be asked: the variables that carry its key, or its file of them."""
+    names = patient.provider.facts.passes
+    files = _key_files(patient)
+    known = {**patient.setting.environ, **patient.setting.config.env}
+    line = re.compile(rf"\s*(?:export\s+)?(?:{'|'.join(names)})\s*=\s*['\"]?[^\s'\"]", re.M)
+    if given := next((name for name in names if known.get(name)), None):
+        return _login(patient, True, f"{given} is in the environment")
+    if file := next((file for file in files if line.search(_text(file))), None):
+        return _login(patient, True, f"there is a key in {file}")
+    what = f"there is no {' or '.join(names)} in the environment or in {files[0]}"
+    # A CLI may keep its key in the system's keyring, which no server can open.
+    more = f"; if that keeps the key elsewhere, write {names[0]}=… into {files[0]}"
+    return _login(patient, False, what, more)
+
+
+def _key_files(patient: Patient) -> list[Path]:
+    """The files of a login that a launch would link."""
+    facts = patient.provider.facts
+    request = Request(facts.models[0], (Message(Role.USER, "hi"),))
+    now = datetime.now().astimezone()
+    launch, _ = patient.provider.launch(request, facts.models[0], patient.setting, now)
+    return [Path(target) for target in launch.links.values()]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _login(patient: Patient, ok: bool, what: str, more: str = "") -> Finding:
+    facts = patient.provider.facts
+    name = f"{facts.name}.login"
+    if ok:
+        return Finding(name, True, f"{what} (its presence is no proof that it works)")
+    command = facts.login
+    if patient.setting.config.login == "own":
+        command = f"{command} (for OLP's own login, kept in {patient.setting.own_home})"
+    return Finding(name, False, what, command + more)
+
+
+# --- running a probe ---------------------------------------------------------------------------
+
+
+async def _probe(launch: Launch, lab: Lab) -> tuple[Listener, Sequence[Event]]:
+    listener = Listener()
+    return listener, await lab.run(launch, listener, PROBE_S)
+
+
+def _end(listener: Listener, events: Sequence[Event]) -> str:
+    """Why a probe said nothing of use, in one line."""
+    failed = [event.detail for event in events if isinstance(event, Failed)]
+    told = (listener.stderr.strip().splitlines() or [f"exit code {listener.code}"])[-1]
+    return (failed or [told])[0][:200]

@@ -1,0 +1,94 @@
+"""Where the doctor runs CLIs: a scratch place that lives as long as the examination."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from olp.errors import StartError
+from olp.events import Done, Event, Failed, Trouble
+from olp.model import Launch
+from olp.providers.base import CloseInput, Driver, Exit, Step
+from olp.runtime.log import Log
+from olp.runtime.tasks import Tasks
+from olp.runtime.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """The runtime's `Place` for the doctor. `work` is empty, as the server's is."""
+
+    run_id: str
+    work: Path
+    private: Path
+    tasks: Tasks
+
+    async def run(self, launch: Launch, driver: Driver, seconds: float) -> list[Event]:
+        """What a CLI did until its end; a Failed if it did not end in time. It is gone then."""
+        events: list[Event] = []
+        until = time.monotonic() + seconds
+        async with Worker(launch, driver, self, self.tasks, time.monotonic) as worker:
+            while not (events and isinstance(events[-1], Done | Failed)):
+                more = await worker.events(until)
+                late = Failed(Trouble.SPAWN_TIMEOUT, f"it did not end within {seconds:g} s")
+                events += more or [late]
+        return events
+
+
+@contextmanager
+def open_lab() -> Iterator[Lab]:
+    """A lab, and its end. StartError if this system has no folder for it."""
+    try:
+        base = Path(tempfile.mkdtemp(prefix="olp-doctor-"))
+    except OSError as error:
+        raise StartError(f"no temporary folder can be made: {error.strerror}") from None
+    try:
+        work, private = base / "work", base / "private"
+        work.mkdir(mode=0o700)
+        private.mkdir(mode=0o700)
+        yield Lab(secrets.token_hex(8), work, private, Tasks(Log(level="error")))
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+class Listener:
+    """A driver for a command that only prints something and ends."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.code: int | None = None
+        self.stderr = ""
+
+    def start(self) -> Sequence[Step]:
+        return [CloseInput()]
+
+    def receive(self, line: str) -> Sequence[Step]:
+        self.lines.append(line)
+        return []
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        self.code, self.stderr = exit.code, exit.stderr
+        return [Done()]
+
+
+class Bystander:
+    """A driver that asks as `driver` would and then does not interfere: the CLI goes on to its end,
+    whatever it does."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def start(self) -> Sequence[Step]:
+        return self._driver.start()
+
+    def receive(self, line: str) -> Sequence[Step]:
+        return []
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        return [Done()]
