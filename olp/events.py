@@ -130,7 +130,15 @@ class Listed:
     models: tuple[str, ...]
 
 
-Event = Started | Text | Reasoning | Quota | Usage | Listed | Done | Failed
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A file made from what a CLI tells, to be kept for its later launches under `name`."""
+
+    name: str
+    data: bytes
+
+
+Event = Started | Text | Reasoning | Quota | Usage | Listed | Keep | Done | Failed
 
 
 class TriggerType(StrEnum):

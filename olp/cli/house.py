@@ -22,6 +22,7 @@ from olp.core.walk import Clocks
 from olp.errors import ConfigError, StartError
 from olp.providers import all_providers
 from olp.providers.base import Provider, Setting
+from olp.runtime import kept
 from olp.runtime.discover import find_command
 from olp.runtime.engine import Engine
 from olp.runtime.fleet import Fleet, Member
@@ -91,12 +92,14 @@ def setting_of(found: Found, config: Config, state: Path) -> Setting:
     """Where one provider runs."""
     facts = found.provider.facts
     options = config.provider(facts.name)
+    command = found.command or options.command or (facts.program,)
     return Setting(
-        command=found.command or options.command or (facts.program,),
+        command=command,
         config=options,
         environ=os.environ,
         home=str(Path.home()),
         own_home=str(state / "logins" / facts.name),
+        kept=kept.find(state / "kept", command),
     )
 
 
@@ -132,7 +135,7 @@ def build(config: Config, found: Mapping[str, Found], place: RunPlace, log: Log)
                 )
     tasks = Tasks(log)
     members = {name: _member(item, config, place.state) for name, item in used.items()}
-    fleet = Fleet(members, place, tasks, time.monotonic, lambda: datetime.now().astimezone())
+    fleet = Fleet(members, place, tasks, time.monotonic, _local_now, place.state / "kept")
     record = Record(place.state / "olp.db")
     books = Books(Slots(fleet.limits), config.breaker, {n: config.provider(n) for n in used})
     day = datetime.now().strftime("%Y-%m-%d")
@@ -156,6 +159,10 @@ def _limits(
         if chain.limits is not None:
             own += [(hop.provider, chain.limits) for hop in chain.hops]
     return own
+
+
+def _local_now() -> datetime:
+    return datetime.now().astimezone()
 
 
 def _member(found: Found, config: Config, state: Path) -> Member:

@@ -124,7 +124,8 @@ class Setting:
     """Where a provider runs: its resolved command, its options, and the server's surroundings.
 
     `environ` is OLP's own environment, of which only allow-listed names reach a child. `home` is
-    the user's home, `own_home` the folder in which OLP keeps a login of its own.
+    the user's home, `own_home` the folder in which OLP keeps a login of its own. `kept` holds the
+    paths of the files that a survey of this very program wanted kept, by name.
     """
 
     command: tuple[str, ...]
@@ -132,6 +133,7 @@ class Setting:
     environ: Mapping[str, str]
     home: str
     own_home: str
+    kept: Mapping[str, str] = field(default_factory=dict)
 
 
 def adapted(
@@ -167,9 +169,9 @@ class Provider(Protocol):
         """Commands that cost no quota, for the doctor: `version` and, where there is one, `login`
         (exit code 0 means that a login is present)."""
 
-    def survey(self, setting: Setting) -> tuple[Launch, Driver] | None:
-        """How to ask the CLI, without spending quota, for its models (Listed) and for what is left
-        of the plan (Quota); None if it cannot be asked."""
+    def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
+        """How to ask the CLI, without spending quota, for its models (Listed), for what is left of
+        the plan (Quota) and for what its launches need (Keep); nothing if it cannot be asked."""
 
     def mocked(self, setting: Setting, url: str) -> Setting:
         """`setting` with the CLI pointed at a stand-in for its vendor at `url` (without a path),

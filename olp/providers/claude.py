@@ -165,10 +165,11 @@ class Claude:
         )
         return launch, Driver(prompt_of(request), structured=schema is not None, now=now)
 
-    def survey(self, setting: Setting) -> tuple[Launch, SurveyDriver]:
+    def survey(self, setting: Setting) -> Sequence[tuple[Launch, SurveyDriver]]:
         own = {"CLAUDE_CONFIG_DIR": setting.own_home} if setting.config.login == "own" else {}
         argv = (*setting.command, *claude_survey.FLAGS, *setting.config.args)
-        return Launch(argv, child_environment(setting, FACTS, _QUIET | own)), SurveyDriver()
+        launch = Launch(argv, child_environment(setting, FACTS, _QUIET | own))
+        return [(launch, SurveyDriver())]
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         own = {"CLAUDE_CONFIG_DIR": setting.own_home} if setting.config.login == "own" else {}

@@ -30,7 +30,8 @@ from olp.providers.base import (
     login_hint,
     parse_line,
 )
-from olp.providers.codex_survey import SurveyDriver
+from olp.providers.base import Driver as BaseDriver
+from olp.providers.codex_survey import CATALOGUE, CatalogueDriver, LimitsDriver
 from olp.providers.notices import Patterns, by_status, classify, http_status, plain, reset_time
 from olp.providers.transcript import prompt_of, system_of
 
@@ -131,6 +132,7 @@ class Codex:
         argv = (
             *setting.command,
             *_FLAGS,
+            *_catalogue(setting),
             *(("-c", f'model_reasoning_effort="{effort}"') if effort else ()),
             *(("--output-schema", f"{PRIVATE_DIR}/schema.json") if schema is not None else ()),
             *("-m", model),
@@ -140,12 +142,16 @@ class Codex:
         launch = Launch(argv, _environment(setting), files=files, links=_links(setting))
         return launch, Driver(prompt_of(request), now=now)
 
-    def survey(self, setting: Setting) -> tuple[Launch, SurveyDriver]:
+    def survey(self, setting: Setting) -> Sequence[tuple[Launch, BaseDriver]]:
+        env, links = _environment(setting), _links(setting)
+        catalogue = (*setting.command, "debug", "models", "--bundled")
         off = (word for feature in _OFF for word in ("--disable", feature))
         quiet = ("-c", "analytics.enabled=false", "-c", 'cli_auth_credentials_store="file"')
-        argv = (*setting.command, "app-server", *off, *quiet)
-        launch = Launch(argv, _environment(setting), links=_links(setting))
-        return launch, SurveyDriver(__version__)
+        server = (*setting.command, "app-server", *off, *quiet)
+        return [
+            (Launch(catalogue, env, links=links), CatalogueDriver()),
+            (Launch(server, env, links=links), LimitsDriver(__version__)),
+        ]
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         env, links = _environment(setting), _links(setting)
@@ -165,6 +171,13 @@ def _environment(setting: Setting) -> dict[str, str]:
     return child_environment(
         setting, FACTS, {"CODEX_HOME": f"{PRIVATE_DIR}/home", "CODEX_EXEC_SERVER_URL": "none"}
     )
+
+
+def _catalogue(setting: Setting) -> tuple[str, ...]:
+    """The argument that gives the CLI its own list of models without their tools. Some models
+    insist on a harness of tools otherwise, at 20 kB a request."""
+    path = setting.kept.get(CATALOGUE)
+    return ("-c", f"model_catalog_json={json.dumps(path)}") if path else ()
 
 
 def _links(setting: Setting) -> dict[str, str]:

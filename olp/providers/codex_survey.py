@@ -1,6 +1,7 @@
 """What Codex tells of itself without a request to the vendor's models.
 
-Its app-server answers `model/list` without a login, and `account/rateLimits/read` with one.
+It prints the list of models that is built into it, which becomes the list that later launches get,
+without the tools that some models insist on. What is left of the plan, its app-server tells.
 """
 
 from __future__ import annotations
@@ -9,10 +10,22 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from olp.events import Done, Event, Failed, Listed, Quota, Trouble, Window
+from olp.events import Done, Event, Failed, Keep, Listed, Quota, Trouble, Window
 from olp.providers.base import CloseInput, Exit, Step, Write, parse_line
 
-_INITIALIZE, _MODELS, _LIMITS = 1, 2, 3
+_INITIALIZE, _LIMITS = 1, 2
+
+CATALOGUE = "models.json"
+
+_TOOLLESS: Mapping[str, Any] = {
+    "tool_mode": None,
+    "multi_agent_version": None,
+    "experimental_supported_tools": [],
+    "apply_patch_tool_type": None,
+    "shell_type": "disabled",
+    "supports_search_tool": False,
+}
+"""What a model's entry says when the model is to have no tools."""
 
 _BY_MINUTES = {300: "five_hour", 10080: "seven_day"}
 """Windows are told by their length, not by their slot: some plans have only the weekly one."""
@@ -22,12 +35,36 @@ def _line(**message: Any) -> Write:
     return Write(json.dumps(message).encode() + b"\n")
 
 
-class SurveyDriver:
-    """The protocol of one survey."""
+class CatalogueDriver:
+    """The protocol of `codex debug models --bundled`: one JSON document, then the end."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def start(self) -> Sequence[Step]:
+        return [CloseInput()]
+
+    def receive(self, line: str) -> Sequence[Step]:
+        self._lines.append(line)
+        return []
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        models = parse_line("\n".join(self._lines)).get("models")
+        if exit.code != 0 or not isinstance(models, list):
+            return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
+        toolless = [{**model, **_TOOLLESS} for model in models if isinstance(model, dict)]
+        shown = [model for model in toolless if model.get("visibility") == "list"]
+        shown.sort(key=lambda model: model.get("priority") or 0)
+        names = tuple(str(model["slug"]) for model in shown if model.get("slug"))
+        kept = Keep(CATALOGUE, json.dumps({"models": toolless}).encode())
+        return [Listed(names), kept, Done()]
+
+
+class LimitsDriver:
+    """The protocol of asking the app-server what is left of the plan."""
 
     def __init__(self, version: str) -> None:
         self._version = version
-        self._waiting = {_MODELS, _LIMITS}
 
     def start(self) -> Sequence[Step]:
         client = {"name": "olp", "title": "OLP", "version": self._version}
@@ -37,33 +74,21 @@ class SurveyDriver:
 
     def receive(self, line: str) -> Sequence[Step]:
         message = parse_line(line)
-        number = message.get("id")
-        if number == _INITIALIZE:
-            return [
-                _line(method="initialized"),
-                _line(id=_MODELS, method="model/list", params={}),
-                _line(id=_LIMITS, method="account/rateLimits/read"),
-            ]
-        if number not in self._waiting or "method" in message:
-            return []
-        self._waiting.discard(number)
-        result = message.get("result") or {}
-        events: list[Step] = []
-        if number == _MODELS and (models := _models(result)):
-            events.append(Listed(models))
-        if number == _LIMITS and (windows := windows_of(result.get("rateLimits") or {})):
-            events.append(Quota(windows))
-        return events if self._waiting else [*events, CloseInput(), Done()]
+        match message.get("id"):
+            case 1 if "method" not in message:
+                return [
+                    _line(method="initialized"),
+                    _line(id=_LIMITS, method="account/rateLimits/read"),
+                ]
+            case 2 if "method" not in message:
+                # Without a ChatGPT login there are no limits to tell, which is no failure.
+                windows = windows_of((message.get("result") or {}).get("rateLimits") or {})
+                return [*([Quota(windows)] if windows else []), CloseInput(), Done()]
+            case _:
+                return []
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
-
-
-def _models(result: Mapping[str, Any]) -> tuple[str, ...]:
-    entries = [entry for entry in result.get("data") or () if isinstance(entry, dict)]
-    entries.sort(key=lambda entry: not entry.get("isDefault"))
-    names = [str(entry.get("id") or entry.get("model") or "") for entry in entries]
-    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def windows_of(limits: Mapping[str, Any]) -> tuple[Window, ...]:

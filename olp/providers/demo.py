@@ -6,7 +6,7 @@ It speaks Claude Code's protocol (`python -m olp.demo`), and its model ids say h
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -40,8 +40,8 @@ class Demo:
     ) -> tuple[Launch, Driver]:
         return self._claude.launch(request, model, _as_module(setting), now)
 
-    def survey(self, setting: Setting) -> None:
-        """Its models are known, and it has no plan."""
+    def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
+        return ()  # its models are known, and it has no plan
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         return {"version": self._claude.probes(_as_module(setting))["version"]}

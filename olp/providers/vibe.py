@@ -149,8 +149,8 @@ class Vibe:
         )
         return launch, Driver(prompt_of(request), model, now=now)
 
-    def survey(self, setting: Setting) -> None:
-        """It tells neither its models nor what is left of the plan."""
+    def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
+        return ()  # it tells neither its models nor what is left of the plan
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         env = _environment(setting)

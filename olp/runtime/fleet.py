@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 
 from olp.core.walk import Clocks
 from olp.model import Hop, Request
 from olp.providers.base import Provider, Setting
+from olp.runtime import kept
 from olp.runtime.tasks import Tasks
 from olp.runtime.worker import Place, Worker
 
@@ -24,7 +26,8 @@ class Member:
 
 
 class Fleet:
-    """Makes workers. `clock` is steady and in seconds; `now` gives the local time."""
+    """Makes workers. `clock` is steady and in seconds; `now` gives the local time; `kept_folder`
+    is where files for later launches are kept."""
 
     def __init__(
         self,
@@ -33,7 +36,9 @@ class Fleet:
         tasks: Tasks,
         clock: Callable[[], float],
         now: Callable[[], datetime],
+        kept_folder: Path,
     ) -> None:
+        self._kept = kept_folder
         self.members = dict(members)
         self._place = place
         self._tasks = tasks
@@ -60,10 +65,20 @@ class Fleet:
         launch, driver = member.provider.launch(request, hop.model, member.setting, self._now())
         return Worker(launch, driver, self._place, self._tasks, self._clock)
 
-    def surveyor(self, provider: str) -> Worker | None:
-        """A worker that asks a CLI about itself, at no cost; None if it cannot be asked."""
+    def surveyors(self, provider: str) -> Sequence[Worker]:
+        """Workers that ask a CLI about itself, at no cost; none if it cannot be asked."""
         member = self.members[provider]
-        survey = member.provider.survey(member.setting)
-        if survey is None:
-            return None
-        return Worker(*survey, self._place, self._tasks, self._clock)
+        return [
+            Worker(launch, driver, self._place, self._tasks, self._clock)
+            for launch, driver in member.provider.survey(member.setting)
+        ]
+
+    def keep(self, provider: str, name: str, data: bytes) -> None:
+        """Keep a file for the provider's later launches; a disk that is full costs only that."""
+        member = self.members[provider]
+        try:
+            path = kept.write(self._kept, member.setting.command, name, data)
+        except OSError:
+            return
+        files = {**member.setting.kept, name: str(path)}
+        self.members[provider] = replace(member, setting=replace(member.setting, kept=files))

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from olp.events import Failed, Listed, Quota, Window
+from olp.events import Done, Event, Failed, Keep, Listed, Quota, Trouble, Window
 from olp.runtime.fleet import Fleet
+from olp.runtime.worker import Worker
 
 TIME_LIMIT_S = 20.0
 """Seconds that a CLI may take to tell about itself."""
@@ -26,32 +27,40 @@ class Surveyed:
     trouble: str | None = None
 
 
-async def survey(fleet: Fleet, provider: str, clock: Callable[[], float]) -> Surveyed | None:
-    """Ask one CLI; None if it has no way of telling."""
-    surveyor = fleet.surveyor(provider)
-    if surveyor is None:
-        return None
+async def survey(fleet: Fleet, provider: str, clock: Callable[[], float]) -> Surveyed:
+    """Ask one CLI all that it can be asked."""
     models: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
-    until = clock() + TIME_LIMIT_S
-    async with surveyor as worker:
-        while events := await worker.events(until):
-            for event in events:
+    trouble = None
+    for surveyor in fleet.surveyors(provider):
+        async with surveyor as worker:
+            for event in await _events(worker, clock() + TIME_LIMIT_S):
                 match event:
                     case Listed(names):
-                        models = names
+                        models += names
                     case Quota(told):
                         windows += told
+                    case Keep(name, data):
+                        fleet.keep(provider, name, data)
                     case Failed(detail=detail):
-                        return Surveyed(models, windows, detail)
-                    case _:
-                        return Surveyed(models, windows)
-    return Surveyed(models, windows, f"no answer within {TIME_LIMIT_S:.0f} s")
+                        trouble = detail
+    return Surveyed(models, windows, trouble)
+
+
+async def _events(worker: Worker, until: float) -> list[Event]:
+    """Everything that it tells, up to its last word or the time limit."""
+    events: list[Event] = []
+    while not (events and isinstance(events[-1], Done | Failed)):
+        more = await worker.events(until)
+        if not more:
+            return [*events, Failed(Trouble.SPAWN_TIMEOUT, "it did not tell about itself in time")]
+        events += more
+    return events
 
 
 async def survey_all(
     fleet: Fleet, providers: Sequence[str], clock: Callable[[], float]
 ) -> Mapping[str, Surveyed]:
-    """Ask several CLIs at the same time; those that cannot tell are left out."""
+    """Ask several CLIs at the same time."""
     told = await asyncio.gather(*(survey(fleet, name, clock) for name in providers))
-    return {name: one for name, one in zip(providers, told, strict=True) if one is not None}
+    return dict(zip(providers, told, strict=True))

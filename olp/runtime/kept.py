@@ -1,0 +1,39 @@
+"""Files that are made once from what a CLI tells of itself, and used by its later launches.
+
+They belong to one very program: a new version of the CLI finds nothing kept and is asked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def _folder(base: Path, command: Sequence[str]) -> Path:
+    try:
+        program = Path(command[0]).stat()
+        version = f"{program.st_mtime_ns}:{program.st_size}"
+    except OSError:
+        version = "unknown"
+    seed = "\0".join((*command, version)).encode()
+    return base / hashlib.sha256(seed).hexdigest()[:16]
+
+
+def find(base: Path, command: Sequence[str]) -> Mapping[str, str]:
+    """The paths of what is kept for the program of `command`, by name."""
+    folder = _folder(base, command)
+    if not folder.is_dir():
+        return {}
+    return {file.name: str(file) for file in folder.iterdir() if file.suffix != ".new"}
+
+
+def write(base: Path, command: Sequence[str], name: str, data: bytes) -> Path:
+    """Keep `data`; a reader sees the old file or the new one. OSError if it cannot be written."""
+    folder = _folder(base, command)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path, new = folder / name, folder / f"{name}.{os.getpid()}.new"
+    new.touch(mode=0o600)
+    new.write_bytes(data)
+    return new.replace(path)
