@@ -167,7 +167,8 @@ class HopRecord:
 class Answering:
     """The first thing a reader gets of an answer: who gives it, and what was tried before.
 
-    `hops` is the index of the hop that serves.
+    `hops` is the index of the hop that serves. `conversation` is `new`, `replayed` (the CLI was
+    told of the earlier turns) or `live` (its process had them already).
     """
 
     provider: str
@@ -175,6 +176,7 @@ class Answering:
     hops: int
     records: tuple[HopRecord, ...] = ()
     cache: str = "miss"
+    conversation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

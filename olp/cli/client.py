@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from typing import Any
 
 from olp.config import Config
@@ -28,7 +29,9 @@ def call(config: Config, path: str, *, method: str = "GET", timeout: float = 30)
             return json.load(response)
     except urllib.error.HTTPError as error:
         raise OLPError(f"{url} answered {error.code}: {_message(error)}") from None
-    except (OSError, ValueError):
+    except TimeoutError:
+        raise OLPError(f"{url} did not answer within {timeout:g} s") from None
+    except (OSError, ValueError, HTTPException):
         raise NotRunning(f"no OLP answers at {url}; is `olp serve` running?") from None
 
 

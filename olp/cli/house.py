@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+from msgspec import structs
 
 from olp.config import Config, Loaded, Thresholds, load
 from olp.core.books import Books
@@ -28,6 +29,7 @@ from olp.runtime.engine import Engine
 from olp.runtime.fleet import Fleet, Member
 from olp.runtime.log import Log
 from olp.runtime.place import RunPlace
+from olp.runtime.pool import Pool
 from olp.runtime.record import Record
 from olp.runtime.service import Service
 from olp.runtime.tasks import Tasks
@@ -105,9 +107,7 @@ def setting_of(found: Found, config: Config, state: Path) -> Setting:
 
 def with_demo(config: Config) -> Config:
     """The configuration of `--demo`: the stand-in alone, and chains that show what OLP does."""
-    from msgspec.structs import replace
-
-    return replace(config, chains=dict(DEMO_CHAINS), providers={})
+    return structs.replace(config, chains=dict(DEMO_CHAINS), providers={})
 
 
 def catalogue_of(config: Config, found: Mapping[str, Found]) -> Catalogue:
@@ -134,20 +134,22 @@ def build(config: Config, found: Mapping[str, Found], place: RunPlace, log: Log)
                     f"{found[hop.provider].provider.facts.install}"
                 )
     tasks = Tasks(log)
-    members = {name: _member(item, config, place.state) for name, item in used.items()}
+    members = {name: _member(item, config, place) for name, item in used.items()}
     fleet = Fleet(members, place, tasks, time.monotonic, _local_now, place.state / "kept")
     record = Record(place.state / "olp.db")
     books = Books(Slots(fleet.limits), config.breaker, {n: config.provider(n) for n in used})
     day = datetime.now().strftime("%Y-%m-%d")
     for provider, requests in record.counts(day).items():
         books.quota.count(provider, day, requests)
-    engine = Engine(fleet, books, Cache(config.cache), record)
+    options = {name: config.provider(name) for name in used}
+    pool = Pool(fleet, options, config.workers, tasks, time.monotonic, log)
+    engine = Engine(fleet, pool, books, Cache(config.cache), record)
     limits = _limits(config, catalogue, used)
     for provider, own in limits:
         for threshold in without_source(own, used[provider].provider.facts.windows):
             log.warn("threshold_without_source", provider=provider, threshold=threshold)
     watched = {provider for provider, own in limits if watches_windows(own)}
-    return Service(catalogue, fleet, engine, record, tasks, log, sorted(watched))
+    return Service(catalogue, fleet, pool, engine, record, tasks, log, sorted(watched))
 
 
 def _limits(
@@ -165,7 +167,7 @@ def _local_now() -> datetime:
     return datetime.now().astimezone()
 
 
-def _member(found: Found, config: Config, state: Path) -> Member:
+def _member(found: Found, config: Config, place: RunPlace) -> Member:
     options = config.provider(found.provider.facts.name)
     routing = config.routing
     clocks = Clocks(
@@ -173,5 +175,5 @@ def _member(found: Found, config: Config, state: Path) -> Member:
         gate_s=routing.gate_s if options.gate_s is None else options.gate_s,
         total_s=options.max_spawn_s,
     )
-    setting = setting_of(found, config, state)
+    setting = replace(setting_of(found, config, place.state), work=str(place.work))
     return Member(found.provider, setting, clocks, options.max_concurrent)

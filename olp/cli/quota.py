@@ -43,11 +43,15 @@ def clear(config: Config, provider: str | None) -> None:
     click.echo(f"{cleared} hold{'s' if cleared != 1 else ''} lifted")
 
 
+REFRESH_S = 90.0
+"""Seconds that a refresh may take: the server gives each of a CLI's own queries 20 s."""
+
+
 def _plans(config: Config, *, refresh: bool) -> Mapping[str, Any]:
     """By provider, from the running server, or from the CLIs themselves if there is none."""
     try:
         if refresh:
-            client.call(config, "/olp/quota/refresh", method="POST")
+            client.call(config, "/olp/quota/refresh", method="POST", timeout=REFRESH_S)
         health = client.call(config, "/health")
     except client.NotRunning:
         health = asyncio.run(_without_server(config, refresh=refresh))

@@ -120,9 +120,8 @@ async def running(
         service.open()
         yield Running(url, service, runner)
     finally:
-        await service.tasks.cancel_all()
+        await service.close()
         await runner.cleanup()
-        service.close()
 
 
 async def _serve(

@@ -28,6 +28,8 @@ def command(request_id: str | None, last: bool, config_file: str | None, as_json
     state = house.read_config(config_file).config.server.state_dir
     record = Record((Path(state) if state else default_state()) / "olp.db")
     story = record.story(None if last else request_id)
+    if story is None and record.trouble:
+        raise OLPError(f"the record cannot be read: {record.trouble}")
     if story is None:
         raise OLPError("no such request is on record; the last 1,000 are kept")
     click.echo(json.dumps(story, indent=2) if as_json else "\n".join(told(story)))
@@ -53,7 +55,8 @@ def told(story: Mapping[str, Any]) -> list[str]:
 
 def _hop(hop: Mapping[str, Any]) -> str:
     name = f"  hop {hop['hop']} {hop['provider']}/{hop['model']}: "
-    why = f"{hop['code']} ({hop['trigger_type']})" if hop["code"] else "answered"
+    kind = f" ({hop['trigger_type']})" if hop["trigger_type"] else ""
+    why = f"{hop['code']}{kind}" if hop["code"] else "answered"
     if not hop["asked"]:
         return f"{name}skipped, {why}"
     status = f", upstream status {hop['status']}" if hop["status"] else ""

@@ -14,6 +14,7 @@ from olp.config.schema import (
     RoutingConfig,
     ServerConfig,
     Thresholds,
+    WorkersConfig,
 )
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "RoutingConfig",
     "ServerConfig",
     "Thresholds",
+    "WorkersConfig",
     "load",
 ]

@@ -116,6 +116,27 @@ class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
+class WorkersConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """CLIs that are started ahead of a request. They are speed alone: all works without them."""
+
+    max_processes: Annotated[
+        int, Meta(ge=0, description="processes that wait, of all CLIs together; 0 is off")
+    ] = 10
+    max_memory_mb: Annotated[
+        int,
+        Meta(ge=0, description="their memory, as measured; the least useful goes first"),
+    ] = 2048
+    conversations: Annotated[
+        int, Meta(ge=0, description="conversations that are kept alive for a follow-up")
+    ] = 4
+    conversation_idle_s: Annotated[
+        float, Meta(gt=0, description="how long each of them waits for one")
+    ] = 300.0
+    max_age_s: Annotated[
+        float, Meta(gt=0, description="a process that waits longer than this is replaced")
+    ] = 3600.0
+
+
 Percent = Annotated[float, Meta(gt=0, le=100)]
 
 
@@ -174,6 +195,13 @@ class ProviderConfig(Thresholds, frozen=True, kw_only=True, forbid_unknown_field
     max_spawn_s: Annotated[
         float, Meta(gt=0, description="the longest that one answer may take")
     ] = 600.0
+    warm: Annotated[
+        int, Meta(ge=0, description="processes that are started ahead of a request; 0 is off")
+    ] = 1
+    transport: Annotated[
+        Literal["auto", "oneshot"],
+        Meta(description="auto uses processes that wait where the CLI can; oneshot never does"),
+    ] = "auto"
     env: Annotated[
         dict[str, str],
         Meta(description="environment of this CLI beyond the allow-list, such as a proxy"),
@@ -195,6 +223,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     routing: RoutingConfig = field(default_factory=RoutingConfig)
     breaker: BreakerConfig = field(default_factory=BreakerConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
+    workers: WorkersConfig = field(default_factory=WorkersConfig)
     providers: dict[str, ProviderConfig] = field(default_factory=dict)
 
     def provider(self, name: str) -> ProviderConfig:

@@ -14,7 +14,8 @@ from types import TracebackType
 
 from olp.config import BreakerConfig, Thresholds
 from olp.core.breaker import Breaker
-from olp.core.holds import Holds, Scope
+from olp.core.holds import Holds
+from olp.core.latch import Probe
 from olp.core.quota import QuotaBook
 from olp.core.slots import Slot, Slots
 from olp.core.triggers import trigger_of
@@ -44,7 +45,7 @@ class Books:
         self.quota = QuotaBook()
         self.vitals = Vitals(slots.limits)
         self._limits = limits
-        self._last_error: dict[str, Failed] = {}
+        self._last_error: dict[Hop, Failed] = {}
 
     def enter(
         self, hop: Hop, chain_limits: Thresholds | None, now: Now, *, forced: bool = False
@@ -58,7 +59,8 @@ class Books:
         if isinstance(slot, Failed):
             return slot
         self.quota.count(hop.provider, now.day)
-        return Pass(self, hop, slot, self.holds.enter(hop), self.breaker.enter(hop))
+        probe = self.breaker.enter(hop)
+        return Pass(slot, (*self.holds.enter(hop), *([probe] if probe else [])))
 
     def _unwanted(
         self, hop: Hop, chain_limits: Thresholds | None, now: Now, *, forced: bool
@@ -79,7 +81,7 @@ class Books:
 
     def _with_last_error(self, hop: Hop, skipped: Failed) -> Failed:
         """A skip says what really went wrong the last time, so that nobody has to look for it."""
-        last = self._last_error.get(hop.provider)
+        last = self._last_error.get(hop)
         if last is None or skipped.trouble is Trouble.QUOTA_HOLD:
             return skipped
         detail = f"{skipped.detail}; its last error: {last.trouble}: {last.detail}"
@@ -92,23 +94,18 @@ class Books:
         self.vitals.note(hop.provider, end, now.steady)
         self.holds.note(hop, end, now.steady, now.wall)
         if isinstance(end, Done):
-            self._last_error.pop(hop.provider, None)
+            self._last_error.pop(hop, None)
         elif _real_error(end):
-            self._last_error[hop.provider] = end
+            self._last_error[hop] = end
         return self.breaker.note(hop, end, now.steady)
 
 
 class Pass:
     """The right to make one attempt. Leaving its block gives back what it holds."""
 
-    def __init__(
-        self, books: Books, hop: Hop, slot: Slot, holds: tuple[Scope, ...], probe: bool
-    ) -> None:
-        self._books = books
-        self._hop = hop
+    def __init__(self, slot: Slot, probes: tuple[Probe, ...]) -> None:
         self._slot = slot
-        self._holds = holds
-        self._probe = probe
+        self._probes = probes
 
     def __enter__(self) -> Pass:
         return self
@@ -120,10 +117,9 @@ class Pass:
         at: TracebackType | None,
     ) -> None:
         self._slot.give_back()
-        # An end that says something was noted before, and has opened or shut these already.
-        self._books.holds.leave(self._holds)
-        if self._probe:
-            self._books.breaker.leave(self._hop)
+        # An end that says something was noted before, and has opened or shut these doors already.
+        for probe in self._probes:
+            probe.leave()
 
 
 def _real_error(end: Failed) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from olp.config import BreakerConfig
-from olp.core.latch import Latch
+from olp.core.latch import Latch, Probe
 from olp.core.triggers import counted
 from olp.events import Done, Failed
 from olp.model import Hop
@@ -32,9 +32,6 @@ class Breaker:
         self._config = config
         self._circuits: dict[Hop, _Circuit] = {}
 
-    def _circuit(self, hop: Hop) -> _Circuit:
-        return self._circuits.setdefault(hop, _Circuit())
-
     def blocks(self, hop: Hop, now: float) -> bool:
         """Whether `hop` is to be left alone now."""
         circuit = self._circuits.get(hop)
@@ -46,24 +43,20 @@ class Breaker:
         until = circuit.latch.until if circuit else None
         return now if until is None else max(now, until)
 
-    def enter(self, hop: Hop) -> bool:
-        """An attempt at `hop` begins; whether it is the probe."""
+    def enter(self, hop: Hop) -> Probe | None:
+        """An attempt at `hop` begins; the probe that it is, if it is one."""
         circuit = self._circuits.get(hop)
-        return circuit is not None and circuit.latch.enter()
-
-    def leave(self, hop: Hop) -> None:
-        """The probe of `hop` ended in a way that says nothing of the provider."""
-        self._circuit(hop).latch.leave()
+        return circuit.latch.enter() if circuit else None
 
     def note(self, hop: Hop, end: Done | Failed, now: float) -> str | None:
         """How an attempt ended; `opened` or `closed` if that changes the circuit."""
-        circuit = self._circuit(hop)
         if isinstance(end, Failed) and counted(end):
-            return self._failed(circuit, now)
-        if isinstance(end, Done) and not end.truncated:
+            return self._failed(self._circuits.setdefault(hop, _Circuit()), now)
+        circuit = self._circuits.get(hop)
+        if circuit is not None and isinstance(end, Done) and not end.truncated:
             was_open = circuit.latch.until is not None
             circuit.latch.open()
-            circuit.failures.clear()
+            del self._circuits[hop]
             return "closed" if was_open else None
         return None
 
@@ -74,11 +67,12 @@ class Breaker:
         while len(circuit.failures) > self._config.threshold:
             circuit.failures.popleft()
         if len(circuit.failures) < self._config.threshold:
-            if circuit.latch.until is not None and now >= circuit.latch.until:
+            if not circuit.latch.shut_at(now):
                 circuit.latch.open()
             return None
+        was_shut = circuit.latch.shut_at(now)
         circuit.latch.shut(now + self._config.cooldown_s)
-        return "opened"
+        return None if was_shut else "opened"
 
     def open_circuits(self, now: float) -> Iterable[tuple[Hop, float]]:
         """The hops that are shut, and for how many seconds (0: a probe is due or under way)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from olp.core.latch import Latch
+from olp.core.latch import Latch, Probe
 from olp.events import Done, Failed, Trouble
 from olp.model import Hop
 
@@ -53,19 +53,10 @@ class Holds:
                 )
         return None
 
-    def enter(self, hop: Hop) -> tuple[Scope, ...]:
-        """An attempt at `hop` begins; the scopes for which it is the probe."""
-        return tuple(
-            scope
-            for scope in self._scopes(hop)
-            if (hold := self._holds.get(scope)) is not None and hold.latch.enter()
-        )
-
-    def leave(self, scopes: Iterable[Scope]) -> None:
-        """The probe ended in a way that says nothing of the limit."""
-        for scope in scopes:
-            if hold := self._holds.get(scope):
-                hold.latch.leave()
+    def enter(self, hop: Hop) -> tuple[Probe, ...]:
+        """An attempt at `hop` begins; the probes that it is, of the plan's hold or the model's."""
+        held = [self._holds[scope] for scope in self._scopes(hop) if scope in self._holds]
+        return tuple(probe for hold in held if (probe := hold.latch.enter()) is not None)
 
     def note(self, hop: Hop, end: Done | Failed, now: float, wall: float) -> None:
         """How an attempt at `hop` ended: an answer lifts its holds, a used-up plan makes one."""
@@ -75,7 +66,8 @@ class Holds:
         elif end.trouble is Trouble.QUOTA_EXHAUSTED:
             scope = (hop.provider, hop.model if end.model_limit else None)
             told = UNTOLD_HOLD_S if end.resets_at is None else end.resets_at - wall
-            hold = self._holds[scope] = _Hold(end.detail, end.resets_at)
+            hold = self._holds.setdefault(scope, _Hold(end.detail, end.resets_at))
+            hold.reason, hold.resets_at = end.detail, end.resets_at
             hold.latch.shut(now + min(max(told, 0.0), MAX_HOLD_S))
 
     def clear(self, provider: str | None = None) -> int:

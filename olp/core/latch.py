@@ -7,37 +7,50 @@ through as a probe while the others still find the door shut, and how the probe 
 from __future__ import annotations
 
 
+class Probe:
+    """The one request that tries a shut door."""
+
+    def __init__(self, latch: Latch) -> None:
+        self._latch = latch
+
+    def leave(self) -> None:
+        """It has ended, whatever came of it: if the door is still shut, the next one may try. A
+        second call does nothing, nor does one that comes when another has taken its place."""
+        if self._latch.probe is self:
+            self._latch.probe = None
+
+
 class Latch:
     """Shut until a time; times are seconds of one clock."""
 
     def __init__(self) -> None:
         self.until: float | None = None
-        self.probing = False
+        self.probe: Probe | None = None
 
     def __repr__(self) -> str:
-        return f"Latch(until={self.until}, probing={self.probing})"
+        return f"Latch(until={self.until}, probing={self.probe is not None})"
 
     def shut(self, until: float) -> None:
-        """Shut it, or keep it shut, until then; a probe that was under way is over."""
+        """Shut it, or keep it shut, until then. A probe that is under way stays the only one: the
+        news may come from a request that was on its way before the door was shut."""
         self.until = until
-        self.probing = False
 
     def open(self) -> None:
         """Open it for everybody."""
         self.until = None
-        self.probing = False
+        self.probe = None
+
+    def shut_at(self, now: float) -> bool:
+        """Whether the wait is not over yet."""
+        return self.until is not None and now < self.until
 
     def blocks(self, now: float) -> bool:
         """Whether a request that comes now has to stay out."""
-        return self.until is not None and (now < self.until or self.probing)
+        return self.until is not None and (now < self.until or self.probe is not None)
 
-    def enter(self) -> bool:
-        """A request goes through; whether it is the probe, which has to say how it ended."""
-        if self.until is None or self.probing:
-            return False
-        self.probing = True
-        return True
-
-    def leave(self) -> None:
-        """The probe ended without saying anything: the next one may try."""
-        self.probing = False
+    def enter(self) -> Probe | None:
+        """A request goes through; the probe that it is, if it is the one."""
+        if self.until is None or self.probe is not None:
+            return None
+        self.probe = Probe(self)
+        return self.probe

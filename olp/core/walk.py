@@ -108,6 +108,7 @@ class Walk:
         self._failures: list[Failure] = []
         self._stopped = False
         self.forced = False
+        self.conversation: str | None = None
         self.answered = False
         self.records: list[HopRecord] = []
         self.notes: list[Note] = []
@@ -220,7 +221,9 @@ class Walk:
         self.answered = True
         hop, index = self._attempt.hop, self._attempt.index
         records = tuple(self.records)
-        head = Answering(hop.provider, self._attempt.model, index, records, cache=self._cache)
+        head = Answering(
+            hop.provider, self._attempt.model, index, records, self._cache, self.conversation
+        )
         return (head, *events)
 
     # --- the clocks ----------------------------------------------------------------------------

@@ -116,6 +116,19 @@ def decode(body: bytes, *, max_messages: int = 4096) -> Order:
     return Order(request, include_usage=bool(options and options.include_usage))
 
 
+class _Named(Struct):
+    model: str = ""
+
+
+def model_in(body: bytes) -> str:
+    """The model that `body` asks for, as far as that can be told; for a request that may turn out
+    to be a bad one."""
+    try:
+        return msgspec.json.decode(body, type=_Named).model
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+
+
 def _object(body: bytes) -> dict[str, Any]:
     try:
         raw = msgspec.json.decode(body)

@@ -186,6 +186,9 @@ def attempts(trap: Trap) -> Mapping[str, Sequence[Call]]:
     def patch(name: str) -> str:
         return f"*** Begin Patch\n*** Add File: {trap.drop}/{name}\n+done\n*** End Patch\n"
 
+    by_exec = json.dumps(shell("by-exec"))
+    inner = json.dumps({"command": shell("by-run-typescript")})
+    by_script = f"return await tools.file_system.bash({inner})"
     return {
         "/v1/messages": (
             Call("Bash", {"command": shell("by-bash")}),
@@ -196,11 +199,13 @@ def attempts(trap: Trap) -> Mapping[str, Sequence[Call]]:
             Call("exec_command", {"cmd": shell("by-exec-command")}),
             Call("shell", {"command": ["sh", "-c", shell("by-shell")]}),
             Call("apply_patch", {"input": patch("by-apply-patch")}, custom=True),
+            Call("exec", {"input": f"await tools.exec_command({{cmd: {by_exec}}})"}, custom=True),
         ),
         "/v1/chat/completions": (
             Call("bash", {"command": shell("by-bash")}),
             Call("write_file", {"path": f"{trap.drop}/by-write-file", "content": "done"}),
             Call("read_file", {"path": str(trap.secret)}),
+            Call("run_typescript", {"code": f"async function main() {{ {by_script} }}"}),
         ),
     }
 

@@ -39,7 +39,12 @@ class Settle:
     seconds: float
 
 
-Step = Event | Write | CloseInput | Settle
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The CLI is started and can take a request."""
+
+
+Step = Event | Write | CloseInput | Settle | Ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ def parse_line(line: str) -> dict[str, Any]:
     print what it likes between its events."""
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -79,6 +84,44 @@ class Driver(Protocol):
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         """The closing events; the last is a Done or a Failed."""
+
+
+class Session(Protocol):
+    """The protocol of a CLI that is started before anybody knows the request.
+
+    It says Ready once, then takes requests one at a time: `ask` begins a conversation, `more` goes
+    on with the last one, and each ends with a Done or Failed among the events of `receive`.
+    """
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it can begin another conversation after a clean end. It says Ready again then;
+        otherwise it can only go on with the one it has."""
+
+    @property
+    def keeps_max_tokens(self) -> bool:
+        """Whether it keeps a token limit by itself."""
+
+    def takes(self, request: Request, model: str) -> bool:
+        """Whether it can do exactly what `request` wants of `model`."""
+
+    def start(self) -> Sequence[Step]:
+        """What to do first."""
+
+    def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
+        """Begin a conversation with all of `request`."""
+
+    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+        """Go on with the conversation: only the last message of `request` is new."""
+
+    def interrupt(self) -> Sequence[Step]:
+        """End the answer under way, so that the vendor stops."""
+
+    def receive(self, line: str) -> Sequence[Step]:
+        """What one line of standard output means."""
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        """The closing events; the last is a Failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +168,8 @@ class Setting:
 
     `environ` is OLP's own environment, of which only allow-listed names reach a child. `home` is
     the user's home, `own_home` the folder in which OLP keeps a login of its own. `kept` holds the
-    paths of the files that a survey of this very program wanted kept, by name.
+    paths of the files that a survey of this very program wanted kept, by name. `work` is the
+    working directory.
     """
 
     command: tuple[str, ...]
@@ -134,6 +178,7 @@ class Setting:
     home: str
     own_home: str
     kept: Mapping[str, str] = field(default_factory=dict)
+    work: str = "/"
 
 
 def adapted(
@@ -168,6 +213,9 @@ class Provider(Protocol):
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         """Commands that cost no quota, for the doctor: `version` and, where there is one, `login`
         (exit code 0 means that a login is present)."""
+
+    def session(self, setting: Setting) -> tuple[Launch, Session] | None:
+        """How to start the CLI ahead of a request, and the protocol of it; None if it cannot."""
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
         """How to ask the CLI, without spending quota, for its models (Listed), for what is left of

@@ -41,6 +41,7 @@ from olp.providers.base import (
     login_hint,
     parse_line,
 )
+from olp.providers.claude_session import EFFORTS, ClaudeSession
 from olp.providers.claude_survey import SurveyDriver
 from olp.providers.notices import Patterns, by_status, classify, http_status, reset_time
 from olp.providers.transcript import prompt_of, system_of
@@ -83,14 +84,6 @@ _QUIET = {
     "DISABLE_TELEMETRY": "1",
 }
 
-_EFFORTS = {
-    Effort.MINIMAL: "low",
-    Effort.LOW: "low",
-    Effort.MEDIUM: "medium",
-    Effort.HIGH: "high",
-    Effort.XHIGH: "xhigh",
-}
-
 MAX_SCHEMA_ARG = 32_000
 """Bytes of a JSON Schema that may stand in argv, well under Linux's 128 KiB for one argument."""
 
@@ -109,6 +102,7 @@ _PATTERNS: Patterns = (
     (r"failed to authenticate|could not resolve authentication", Trouble.AUTH_MISSING),
     (r"disabled claude subscription access|disabled organization", Trouble.AUTH_MISSING),
     (r"prompt is too long|request too large", Trouble.CONTEXT_TOO_LONG),
+    (r"^(image was|pdf) too large|^api error: .* can't help with this", Trouble.BAD_REQUEST),
     (r"issue with the selected model|is not available with the claude", Trouble.MODEL_NOT_FOUND),
     (r"unrecognized_model", Trouble.MODEL_NOT_FOUND),
     (r"request rejected \(429\)", Trouble.RATE_LIMITED),
@@ -148,7 +142,7 @@ class Claude:
             own["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(request.max_tokens)
         if request.effort is Effort.NONE:
             own["MAX_THINKING_TOKENS"] = "0"
-        effort = _EFFORTS.get(request.effort) if request.effort else None
+        effort = EFFORTS.get(request.effort) if request.effort else None
         argv = (
             *setting.command,
             *_FLAGS,
@@ -164,6 +158,17 @@ class Claude:
             files={"system.md": system.encode("utf-8", "replace")},
         )
         return launch, Driver(prompt_of(request), structured=schema is not None, now=now)
+
+    def session(self, setting: Setting) -> tuple[Launch, ClaudeSession]:
+        own = {"CLAUDE_CONFIG_DIR": setting.own_home} if setting.config.login == "own" else {}
+        argv = (
+            *setting.command,
+            *claude_survey.FLAGS,
+            "--include-partial-messages",
+            *setting.config.args,
+        )
+        launch = Launch(argv, child_environment(setting, FACTS, _QUIET | own))
+        return launch, ClaudeSession(_parser)
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, SurveyDriver]]:
         own = {"CLAUDE_CONFIG_DIR": setting.own_home} if setting.config.login == "own" else {}
@@ -189,6 +194,10 @@ def _schema_argument(request: Request) -> str | None:
         return None
     schema = json.dumps(request.format.schema, separators=(",", ":"))
     return schema if len(schema) <= MAX_SCHEMA_ARG else None
+
+
+def _parser(structured: bool, now: datetime) -> Driver:
+    return Driver("", structured=structured, now=now)
 
 
 class Driver:
@@ -321,7 +330,9 @@ class Driver:
         if subtype != "success":
             return [Failed(Trouble.SPAWN_FAILED, f"claude ended with {subtype}")]
         usage = _usage(result.get("usage") or {}, cost=result.get("total_cost_usd"))
-        return [*self._unstreamed(result), usage, Done(Finish.STOP)]
+        rest = self._unstreamed(result)
+        failed = any(isinstance(step, Failed) for step in rest)
+        return rest if failed else [*rest, usage, Done(Finish.STOP)]
 
     def _unstreamed(self, result: Mapping[str, Any]) -> Sequence[Step]:
         """The answer where it did not come as deltas: structured, or from an older CLI."""

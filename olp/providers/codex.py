@@ -31,6 +31,7 @@ from olp.providers.base import (
     parse_line,
 )
 from olp.providers.base import Driver as BaseDriver
+from olp.providers.codex_session import CodexSession
 from olp.providers.codex_survey import CATALOGUE, CatalogueDriver, LimitsDriver
 from olp.providers.notices import Patterns, by_status, classify, http_status, plain, reset_time
 from olp.providers.transcript import prompt_of, system_of
@@ -74,7 +75,6 @@ _CONFIG = (
     "check_for_update_on_startup=false",
     'cli_auth_credentials_store="file"',
     'model_verbosity="medium"',
-    f'model_instructions_file="{PRIVATE_DIR}/system.md"',
 )
 
 _FLAGS = (
@@ -82,6 +82,7 @@ _FLAGS = (
     *("--ignore-rules", "-s", "read-only", "--color", "never"),
     *(word for feature in _OFF for word in ("--disable", feature)),
     *(word for setting in _CONFIG for word in ("-c", setting)),
+    *("-c", f'model_instructions_file="{PRIVATE_DIR}/system.md"'),
 )
 
 _EFFORTS = {
@@ -141,6 +142,18 @@ class Codex:
         )
         launch = Launch(argv, _environment(setting), files=files, links=_links(setting))
         return launch, Driver(prompt_of(request), now=now)
+
+    def session(self, setting: Setting) -> tuple[Launch, CodexSession]:
+        argv = (
+            *setting.command,
+            "app-server",
+            *(word for feature in _OFF for word in ("--disable", feature)),
+            *(word for option in _CONFIG for word in ("-c", option)),
+            *_catalogue(setting),
+            *setting.config.args,
+        )
+        launch = Launch(argv, _environment(setting), links=_links(setting))
+        return launch, CodexSession(__version__, NO_SYSTEM, setting.work, _explain)
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, BaseDriver]]:
         env, links = _environment(setting), _links(setting)
@@ -261,18 +274,22 @@ class Driver:
 
     def _failure(self, text: str) -> Failed:
         """Only words tell: `exec` reports no code and no status of its own."""
-        status = http_status(text)
-        known = classify(text, _PATTERNS) or _by_body(text) or by_status(status)
-        trouble = known or Trouble.UNKNOWN
-        limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
-        auth = trouble is Trouble.AUTH_MISSING
-        return Failed(
-            trouble,
-            login_hint(FACTS) if auth else plain(text) or "codex gave no reason",
-            status,
-            reset_time(text, self._now) if limited else None,
-            model_limit="usage limit for " in text and "another model" in text,
-        )
+        return _explain(text, None, http_status(text), self._now)
+
+
+def _explain(text: str, known: Trouble | None, status: int | None, now: datetime) -> Failed:
+    """The failure that `text` tells of, as far as nothing better is `known`."""
+    said = known or classify(text, _PATTERNS) or _by_body(text) or by_status(status)
+    trouble = said or Trouble.UNKNOWN
+    limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
+    auth = trouble is Trouble.AUTH_MISSING
+    return Failed(
+        trouble,
+        login_hint(FACTS) if auth else plain(text) or "codex gave no reason",
+        status,
+        reset_time(text, now) if limited else None,
+        model_limit="usage limit for " in text and "another model" in text,
+    )
 
 
 def _by_body(text: str) -> Trouble | None:

@@ -40,6 +40,9 @@ class Demo:
     ) -> tuple[Launch, Driver]:
         return self._claude.launch(request, model, _as_module(setting), now)
 
+    def session(self, setting: Setting) -> None:
+        return None  # it starts at once as it is
+
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
         return ()  # its models are known, and it has no plan
 
@@ -51,7 +54,9 @@ class Demo:
 
 
 def _as_module(setting: Setting) -> Setting:
-    return replace(setting, command=(*setting.command, "-m", "olp.demo"))
+    """The stand-in's command; the real Claude's login is not for it."""
+    environ = {k: v for k, v in setting.environ.items() if k not in Claude.facts.passes}
+    return replace(setting, command=(*setting.command, "-m", "olp.demo"), environ=environ)
 
 
 PROVIDER = Demo()

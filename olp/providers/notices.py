@@ -41,7 +41,7 @@ def plain(text: str) -> str:
         return text
     try:
         body = json.loads(text[start:])
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     inner = body.get("error") if isinstance(body.get("error"), dict) else body
     said = inner.get("message") or inner.get("detail")

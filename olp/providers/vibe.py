@@ -32,6 +32,7 @@ from olp.providers.base import (
 )
 from olp.providers.notices import Patterns, by_status, classify, http_status, plain, reset_time
 from olp.providers.transcript import prompt_of, system_of
+from olp.providers.vibe_session import VibeSession
 
 FACTS = Facts(
     name="vibe",
@@ -137,17 +138,20 @@ class Vibe:
         launch = Launch(
             (*setting.command, *_FLAGS, *setting.config.args),
             _environment(setting),
-            files={
-                "home/config.toml": tomli_w.dumps(config).encode(),
-                "home/agents/olp.toml": tomli_w.dumps(_AGENT).encode(),
-                "home/prompts/olp.md": system.encode("utf-8", "replace"),
-                "user/.keep": b"",
-                "tmp/.keep": b"",
-            },
+            files=_home(config, system),
             links=_links(setting),
             collect=("out/export.json",),
         )
         return launch, Driver(prompt_of(request), model, now=now)
+
+    def session(self, setting: Setting) -> tuple[Launch, VibeSession]:
+        model = setting.config.default_model or FACTS.models[0]
+        nothing_asked = Request(model, ())
+        config = _configuration(nothing_asked, model, setting.config.config)
+        files = _home(config | {"default_agent": "olp"}, NO_SYSTEM)
+        argv = (_beside(setting.command[0], "vibe-acp"), *setting.command[1:])
+        launch = Launch(argv, _environment(setting), files=files, links=_links(setting))
+        return launch, VibeSession(model, setting.work, _explain)
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
         return ()  # it tells neither its models nor what is left of the plan
@@ -170,6 +174,23 @@ class Vibe:
             "console_base_url": url,
         }
         return adapted(setting, env={"MISTRAL_API_KEY": "dummy"}, config=config)
+
+
+def _home(config: Mapping[str, Any], system: str) -> dict[str, bytes]:
+    """The files of a private VIBE_HOME, and of the private HOME and TMPDIR beside it."""
+    return {
+        "home/config.toml": tomli_w.dumps(config).encode(),
+        "home/agents/olp.toml": tomli_w.dumps(_AGENT).encode(),
+        "home/prompts/olp.md": system.encode("utf-8", "replace"),
+        "user/.keep": b"",
+        "tmp/.keep": b"",
+    }
+
+
+def _beside(program: str, name: str) -> str:
+    """The program `name` in the folder of `program`."""
+    folder, slash, _ = program.rpartition("/")
+    return f"{folder}{slash}{name}"
 
 
 def _environment(setting: Setting) -> dict[str, str]:
@@ -286,22 +307,24 @@ class Driver:
         code = str(error.get("code") or "")
         if code == "refusal" or report.get("outcome") == "refusal":
             return Failed(Trouble.BAD_REQUEST, plain(text), status)
-        said = classify(text, _PATTERNS)
-        by_code = _CODES.get(code)
-        if by_code is Trouble.RATE_LIMITED and said is Trouble.QUOTA_EXHAUSTED:
-            by_code = said
-        trouble = by_code or said or by_status(status) or _by_exit(exit, report)
-        if trouble is Trouble.AUTH_MISSING:
-            return Failed(trouble, login_hint(FACTS), status)
-        limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
-        return Failed(
-            trouble, plain(text), status, reset_time(text, self._now) if limited else None
-        )
+        trouble = _CODES.get(code)
+        if trouble is None and not report and classify(text, _PATTERNS) is None:
+            trouble = by_status(status) or Trouble.SPAWN_FAILED
+        return _explain(text, trouble, self._now)
 
 
-def _by_exit(exit: Exit, report: Mapping[str, Any]) -> Trouble:
-    """A run that ended without a report died; one that reports what nobody knows is unknown."""
-    return Trouble.UNKNOWN if report else Trouble.SPAWN_FAILED
+def _explain(text: str, known: Trouble | None, now: datetime) -> Failed:
+    """The failure that `text` tells of, as far as nothing better is `known`. The vendor's 429 is
+    the same for a plan that is used up, unless its words say so."""
+    status = http_status(text)
+    said = classify(text, _PATTERNS)
+    if known in (None, Trouble.RATE_LIMITED) and said is Trouble.QUOTA_EXHAUSTED:
+        known = said
+    trouble = known or said or by_status(status) or Trouble.UNKNOWN
+    if trouble is Trouble.AUTH_MISSING:
+        return Failed(trouble, login_hint(FACTS), status)
+    limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
+    return Failed(trouble, plain(text), status, reset_time(text, now) if limited else None)
 
 
 def _usage(report: Mapping[str, Any]) -> list[Event]:

@@ -23,6 +23,7 @@ from olp.events import Answering, Event, Failed, Output, Quota, Refused
 from olp.model import Hop, Request
 from olp.runtime.fleet import Fleet
 from olp.runtime.log import Log
+from olp.runtime.pool import Pool
 from olp.runtime.record import Record
 from olp.runtime.story import Story
 
@@ -52,6 +53,7 @@ class Engine:
     def __init__(
         self,
         fleet: Fleet,
+        pool: Pool,
         books: Books,
         cache: Cache,
         record: Record,
@@ -60,6 +62,7 @@ class Engine:
     ) -> None:
         self.books = books
         self._fleet = fleet
+        self._pool = pool
         self._cache = cache
         self._record = record
         self._clock = clock
@@ -94,10 +97,12 @@ class Engine:
 
     async def _attempt(self, walk: Walk, hop: Hop, job: Job, send: Send) -> None:
         """One hop, once. When this returns, its process is gone."""
-        shaper = Shaper(job.request, enforce_tokens=not self._fleet.keeps_max_tokens(hop))
         passed: list[Output] = []
         self._record.count(self._now().day, hop.provider)
-        async with self._fleet.worker(hop, job.request) as worker:
+        waiting = self._pool.take(hop, job.request, job.caller)
+        async with waiting or self._fleet.worker(hop, job.request) as worker:
+            shaper = Shaper(job.request, enforce_tokens=not worker.keeps_max_tokens)
+            walk.conversation = worker.conversation
             job.story.asked(hop, worker.report)
             while walk.trying:
                 events = await worker.events(until=walk.wake_at)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from olp.core.walk import Clocks
 from olp.model import Hop, Request
-from olp.providers.base import Provider, Setting
+from olp.providers.base import Provider, Session, Setting
 from olp.runtime import kept
 from olp.runtime.tasks import Tasks
 from olp.runtime.worker import Place, Worker
@@ -55,15 +55,41 @@ class Fleet:
         """Each provider's number of slots."""
         return {name: member.max_concurrent for name, member in self.members.items()}
 
-    def keeps_max_tokens(self, hop: Hop) -> bool:
-        """Whether the hop's CLI keeps a token limit by itself."""
-        return self.members[hop.provider].provider.facts.keeps_max_tokens
-
     def worker(self, hop: Hop, request: Request) -> Worker:
         """A worker for one attempt; it starts when its `async with` block is entered."""
         member = self.members[hop.provider]
         launch, driver = member.provider.launch(request, hop.model, member.setting, self._now())
-        return Worker(launch, driver, self._place, self._tasks, self._clock)
+        keeps = member.provider.facts.keeps_max_tokens
+        return Worker(
+            launch,
+            driver,
+            self._place,
+            self._tasks,
+            self._clock,
+            keeps_max_tokens=keeps,
+            conversation="replayed" if len(request.turns) > 1 else "new",
+        )
+
+    def waiting(self, provider: str) -> tuple[Worker, Session] | None:
+        """A worker that is to wait for its request, and its protocol; None if the CLI cannot."""
+        member = self.members[provider]
+        made = member.provider.session(member.setting)
+        if made is None:
+            return None
+        launch, session = made
+        worker = Worker(
+            launch,
+            session,
+            self._place,
+            self._tasks,
+            self._clock,
+            keeps_max_tokens=session.keeps_max_tokens,
+        )
+        return worker, session
+
+    def now(self) -> datetime:
+        """The local time."""
+        return self._now()
 
     def surveyors(self, provider: str) -> Sequence[Worker]:
         """Workers that ask a CLI about itself, at no cost; none if it cannot be asked."""

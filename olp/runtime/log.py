@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import IO, Any
 
 LEVELS = ("debug", "info", "warn", "error")
@@ -61,3 +62,17 @@ class Log:
     def error(self, event: str, **fields: Any) -> None:
         """Something that went wrong."""
         self.write("error", event, **fields)
+
+
+def described(error: BaseException) -> str:
+    """An exception for the log: its type and where it arose, never its words, which may quote a
+    prompt (a UnicodeEncodeError shows the whole text)."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    if at is None:
+        return type(error).__name__
+    code = at.tb_frame.f_code
+    return (
+        f"{type(error).__name__} in {code.co_name} ({Path(code.co_filename).name}:{at.tb_lineno})"
+    )

@@ -11,6 +11,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +95,12 @@ class Record:
         return json.loads(rows[0][0]) if rows else None
 
     def _read(self, query: str, values: tuple[Any, ...]) -> list[Any]:
-        if not self._path.exists():
-            return []
         try:
-            with _connected(self._path) as db:
+            if not self._path.exists():
+                return []
+            with closing(_connected(self._path)) as db:
                 return db.execute(query, values).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self.trouble = str(error)
             return []
 
@@ -112,7 +113,7 @@ class Record:
                     db.executescript(_SCHEMA)
                 work(db)
                 self.trouble = None
-            except sqlite3.Error as error:
+            except (sqlite3.Error, OSError) as error:
                 self.trouble = str(error)
         if db is not None:
             db.close()

@@ -20,6 +20,7 @@ from olp.runtime.engine import Engine, Job, Send
 from olp.runtime.fleet import Fleet
 from olp.runtime.flight import Flight, Reader
 from olp.runtime.log import Log
+from olp.runtime.pool import Pool
 from olp.runtime.record import Record
 from olp.runtime.story import Story
 from olp.runtime.survey import Surveyed, survey_all
@@ -50,6 +51,7 @@ class Service:
         self,
         catalogue: Catalogue,
         fleet: Fleet,
+        pool: Pool,
         engine: Engine,
         record: Record,
         tasks: Tasks,
@@ -62,6 +64,7 @@ class Service:
         self.log = log
         self.tasks = tasks
         self._fleet = fleet
+        self._pool = pool
         self._engine = engine
         self._books = engine.books
         self._record = record
@@ -135,16 +138,21 @@ class Service:
     def open(self) -> None:
         """Begin: the record is written, and the CLIs are asked about themselves in a moment."""
         self._record.open()
+        self._pool.open()
         self._surveys = self.tasks.spawn(self._survey(), "survey")
 
-    def close(self) -> None:
-        """End: what is waiting to be written is written."""
+    async def close(self) -> None:
+        """End everything that runs, and write what is waiting to be written."""
+        self._pool.retire()
+        await self.tasks.cancel_all()
+        await self._pool.close()
         self._record.close()
 
     async def drain(self, seconds: float) -> bool:
         """Let the answers under way end, at most so long; whether all did."""
         if self._surveys is not None:
             self._surveys.cancel()
+        self._pool.retire()
         return await self.tasks.drain(seconds)
 
     async def _survey(self) -> None:
@@ -196,6 +204,7 @@ class Service:
             report["fix"] = member.provider.facts.login
         return {
             **report,
+            "waiting": self._pool.report(name),
             "slots": {"active": books.slots.active[name], "max": books.slots.limits[name]},
             "quota": {
                 "requests_today": books.quota.requests(name, day),

@@ -26,6 +26,12 @@ class Report:
     exit_code: int | None = None
 
 
+_ABOUT_HOPS = frozenset(
+    {"fallback_hop_error", "spawn_failed_after_usable_chunks", "breaker_forced_attempt"}
+)
+"""The walk's notes that say how a hop fared."""
+
+
 @dataclass(slots=True)
 class _Try:
     hop: Hop
@@ -71,12 +77,14 @@ class Story:
 
     def note(self, note: Note) -> None:
         """What the walk noted of a hop that failed or was skipped."""
-        if note.event == "fallback_hop_error":
-            tried = self._tries[note.fields["hop"]]
-            tried.code = note.fields["code"]
-            tried.trigger_type = note.fields["trigger_type"]
-            tried.status = note.fields["status"]
-            self._reached = max(self._reached, tried.index)
+        if note.event not in _ABOUT_HOPS:
+            return
+        tried = self._tries[note.fields["hop"]]
+        # A hop that is tried in spite of its open circuit is not skipped after all: no code.
+        tried.code = note.fields.get("code")
+        tried.trigger_type = note.fields.get("trigger_type")
+        tried.status = note.fields.get("status")
+        self._reached = max(self._reached, tried.index)
 
     def told(self, outputs: Sequence[Output], now: float) -> None:
         """What went to the reader."""

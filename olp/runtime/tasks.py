@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from olp.runtime.log import Log
+from olp.runtime.log import Log, described
 
 
 class Tasks:
@@ -39,7 +39,7 @@ class Tasks:
         self._running.discard(task)
         self._vital.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._log.error("task_failed", task=task.get_name(), error=repr(error))
+            self._log.error("task_failed", task=task.get_name(), error=described(error))
 
     async def drain(self, seconds: float) -> bool:
         """Wait until nothing runs, at most so long; whether that was reached."""

@@ -15,7 +15,7 @@ from typing import Protocol
 from olp.core.lines import LineSplitter, LineTooLong
 from olp.events import Done, Event, Failed, Trouble
 from olp.model import Launch
-from olp.providers.base import CloseInput, Driver, Exit, Settle, Step, Write
+from olp.providers.base import CloseInput, Driver, Exit, Ready, Session, Settle, Step, Write
 from olp.runtime import process
 from olp.runtime.private import PrivateFolder
 from olp.runtime.story import Report
@@ -46,8 +46,19 @@ class Worker:
     """One attempt's process. `clock` is the clock of the times given to `events`."""
 
     def __init__(
-        self, launch: Launch, driver: Driver, place: Place, tasks: Tasks, clock: Callable[[], float]
+        self,
+        launch: Launch,
+        driver: Driver | Session,
+        place: Place,
+        tasks: Tasks,
+        clock: Callable[[], float],
+        *,
+        keeps_max_tokens: bool = False,
+        conversation: str = "new",
     ) -> None:
+        self.keeps_max_tokens = keeps_max_tokens
+        self.conversation = conversation
+        self.ready = False
         self._launch = launch
         self._driver = driver
         self._place = place
@@ -61,6 +72,11 @@ class Worker:
         self._pending: list[Event] = []
 
     async def __aenter__(self) -> Worker:
+        await self.open()
+        return self
+
+    async def open(self) -> None:
+        """Start the process. That it cannot be started is told by `events`."""
         try:
             await self._start()
         except FileNotFoundError:
@@ -70,9 +86,8 @@ class Worker:
             reason = error.strerror or type(error).__name__
             self._pending = [Failed(Trouble.SPAWN_FAILED, f"could not be started: {reason}")]
         except BaseException:
-            await self._finish()
+            await self.close()
             raise
-        return self
 
     async def _start(self) -> None:
         self._folder = PrivateFolder(self._place.private, self._place.run_id + "-", self._launch)
@@ -87,9 +102,10 @@ class Worker:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        await self._finish()
+        await self.close()
 
-    async def _finish(self) -> None:
+    async def close(self) -> None:
+        """End the process and all it started, and remove its folder."""
         await see_through(self._tasks.spawn(self._end(), "end of a worker", vital=True))
 
     async def _end(self) -> None:
@@ -101,8 +117,10 @@ class Worker:
             await asyncio.to_thread(self._folder.close)
 
     async def events(self, until: float) -> Sequence[Event]:
-        """The next events; none if nothing happened until then."""
-        while not self._pending:
+        """The next events; none if nothing happened until then, or if all that happened is that it
+        became ready."""
+        began_ready = self.ready
+        while not self._pending and self.ready == began_ready:
             at = until if self._settle_at is None else min(until, self._settle_at)
             try:
                 async with asyncio.timeout(max(0.0, at - self._clock())):
@@ -134,6 +152,25 @@ class Worker:
             events += self._do(self._driver.receive(line))
         return events if data else events + self._closing(events)
 
+    def begin_report(self) -> None:
+        """What is told from now on is of another request."""
+        self.report = Report(spawned_at=self._clock())
+
+    def carry_out(self, steps: Sequence[Step]) -> None:
+        """Do what a session wants done outside of `receive`."""
+        self._pending += self._do(steps)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs and nothing has come of it that was not read."""
+        child = self._child
+        return child is not None and child.returncode is None and not self._pending
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id, also its group's."""
+        return self._child.pid if self._child is not None else None
+
     def _do(self, steps: Sequence[Step]) -> list[Event]:
         """Carry out what the driver wants done, and give back what happened."""
         assert self._child is not None
@@ -147,6 +184,8 @@ class Worker:
                     self._child.close_input()
                 case Settle(seconds):
                     self._settle_at = self._clock() + seconds
+                case Ready():
+                    self.ready = True
                 case _:
                     events.append(step)
         return events

@@ -11,6 +11,7 @@ from aiohttp import web
 from olp import __version__
 from olp.config import Config
 from olp.errors import RequestError
+from olp.runtime.log import described
 from olp.runtime.service import ModelEntry, Service
 from olp.server import headers
 from olp.server.auth import Gatekeeper
@@ -24,6 +25,7 @@ PATHS = {
     "/v1/models": "GET",
     "/healthz": "GET",
     "/health": "GET",
+    "/": "GET",
 }
 
 
@@ -49,7 +51,7 @@ class Server:
         app.router.add_get("/", self._root)
         app.router.add_post("/olp/quota/refresh", self._quota_refresh)
         app.router.add_post("/olp/quota/clear", self._quota_clear)
-        app.router.add_route("*", "/{path:.*}", self._nowhere)
+        app.router.add_route("*", "/{path:(?s:.*)}", self._nowhere)
         return app
 
     # --- around every handler ------------------------------------------------------------------
@@ -81,10 +83,20 @@ class Server:
                     f"the body is larger than {limit:g} MiB", status=413, code="request_too_large"
                 )
             )
+        except web.RequestPayloadError:
+            return reply.error(RequestError("the body cannot be decoded", code="invalid_body"))
+        except web.HTTPException as error:
+            # aiohttp's own words for an address that no route can even match.
+            return reply.error(RequestError(error.reason, status=error.status, code="bad_request"))
         except (ConnectionError, TimeoutError):
             raise
         except Exception as error:
-            self._service.log.error("unexpected", request_id=reply.id, error=repr(error)[:500])
+            self._service.log.error("unexpected", request_id=reply.id, error=described(error))
+            if reply.begun:
+                # Half an answer is out, and only a broken connection tells the client so.
+                if request.transport is not None:
+                    request.transport.abort()
+                raise ConnectionResetError from error
             return reply.error(
                 RequestError(
                     f"OLP made a mistake (request {reply.id}); the server's log says more",
@@ -155,7 +167,7 @@ class Server:
 
     async def _nowhere(self, request: web.Request) -> web.Response:
         self._gatekeeper.check(request)
-        if method := PATHS.get(request.path.rstrip("/")):
+        if method := PATHS.get(request.path):
             raise RequestError(
                 f"{request.method} is not possible here; use {method}",
                 status=405,

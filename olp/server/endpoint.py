@@ -39,8 +39,8 @@ class ChatEndpoint:
         caller = self._gatekeeper.check(http)
         with self._counted(caller):
             body = await self._body(http)
+            reply.model = openai_chat.model_in(body)
             order = openai_chat.decode(body, max_messages=self._config.server.max_messages)
-            reply.model = order.request.model
             order = _with_wishes(order, http)
             chain = self._service.chain(order.request)
             log = self._service.log.bind(request_id=reply.id, caller=caller.name)

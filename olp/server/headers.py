@@ -17,8 +17,9 @@ CACHE = "X-OLP-Cache"
 LATENCY = "X-OLP-Latency-Ms"
 REQUEST_ID = "X-OLP-Request-Id"
 IGNORED = "X-OLP-Ignored-Params"
+CONVERSATION = "X-OLP-Conversation"
 
-ALL = (PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, IGNORED)
+ALL = (PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, IGNORED, CONVERSATION)
 
 _UNSAFE = re.compile(r"[^\x20-\x7e]+")
 
@@ -42,6 +43,8 @@ def answered(head: Answering, *, show_detail: bool) -> dict[str, str]:
         HOPS: str(head.hops),
         CACHE: head.cache,
     }
+    if head.conversation is not None:
+        headers[CONVERSATION] = head.conversation
     if head.records and show_detail:
         headers[DETAIL] = detail_value(head.records)
     return headers

@@ -18,15 +18,18 @@ JSON = "application/json"
 
 
 class Reply:
-    """What all responses to one HTTP request share. `model` is the one asked for, once known."""
+    """What all responses to one HTTP request share. `model` is the one asked for, once known;
+    `begun` tells that the first byte of a response is about to go out."""
 
     def __init__(self) -> None:
         self.id = secrets.token_hex(8)
         self.model = ""
+        self.begun = False
         self._began = asyncio.get_running_loop().time()
 
     def stamp(self, response: web.StreamResponse) -> None:
         """Put on the headers that every response has, as far as it lacks them."""
+        self.begun = True
         for name, value in headers.early(self.model).items():
             response.headers.setdefault(name, value)
         spent = asyncio.get_running_loop().time() - self._began

@@ -1,0 +1,180 @@
+"""Claude Code as a process that waits for its request.
+
+It is started with stream-json on standard input and nothing of a request in its arguments; system
+prompt, model, schema and limits come by its control protocol. Earlier turns reach the model as
+true turns, one at a time: a user turn that is not to be answered ends with a `result` of no turns,
+and only then may the next line be written, or their order is lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from olp.events import Done, Event, Failed, Trouble, Usage
+from olp.model import Effort, Message, Request, Role
+from olp.providers.base import Driver, Exit, Ready, Step, Write, parse_line
+from olp.providers.transcript import system_of
+
+EFFORTS = {
+    Effort.MINIMAL: "low",
+    Effort.LOW: "low",
+    Effort.MEDIUM: "medium",
+    Effort.HIGH: "high",
+    Effort.XHIGH: "xhigh",
+}
+
+_PING = "olp-ping"
+
+
+def control(request_id: str, **request: Any) -> Write:
+    """One control request."""
+    return _line({"type": "control_request", "request_id": request_id, "request": request})
+
+
+def _line(message: Mapping[str, Any]) -> Write:
+    return Write(json.dumps(message).encode() + b"\n")
+
+
+def _user(text: str, *, answer: bool) -> Write:
+    message: dict[str, Any] = {
+        "type": "user",
+        "message": {"role": "user", "content": text},
+        "parent_tool_use_id": None,
+        "session_id": "default",
+        # Written by a program: neither a leading slash nor an @path in it is a command.
+        "client_composed": True,
+    }
+    return _line(message if answer else {**message, "shouldQuery": False})
+
+
+def _assistant(text: str) -> Write:
+    content = [{"type": "text", "text": text}]
+    return _line({"type": "assistant", "message": {"role": "assistant", "content": content}})
+
+
+Parser = Callable[[bool, datetime], Driver]
+"""Makes the parser of one answer, given whether it is structured and the local time."""
+
+
+class ClaudeSession:
+    """The protocol of one such process. `parser` reads the answers, as in a one-shot run."""
+
+    reusable = False
+    keeps_max_tokens = True
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._turn: Driver | None = None
+        self._history: deque[tuple[Write, bool]] = deque()
+        self._waits = False
+        self._cost = 0.0
+
+    def takes(self, request: Request, model: str) -> bool:
+        """Everything but a conversation that the assistant is to go on with."""
+        return bool(request.turns) and request.turns[-1].role is Role.USER
+
+    def start(self) -> Sequence[Step]:
+        return [control(_PING, subtype="set_permission_mode", mode="dontAsk")]
+
+    def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
+        schema = request.format.schema if request.format else None
+        system = system_of(request, describe_format=schema is None)
+        initialize: dict[str, Any] = {"subtype": "initialize", "systemPrompt": system}
+        if schema is not None:
+            initialize["jsonSchema"] = schema
+        steps = [
+            control("olp-initialize", **initialize),
+            control("olp-model", subtype="set_model", model=model),
+        ]
+        if settings := _settings(request):
+            steps.append(control("olp-settings", subtype="apply_flag_settings", settings=settings))
+        self._history = deque(_history(request.turns))
+        self._turn = self._parser(schema is not None, now)
+        return [*steps, *self._next()]
+
+    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+        schema = request.format.schema if request.format else None
+        self._history = deque(_history(request.turns[-1:]))
+        self._turn = self._parser(schema is not None, now)
+        return self._next()
+
+    def interrupt(self) -> Sequence[Step]:
+        return [control("olp-interrupt", subtype="interrupt")]
+
+    def _next(self) -> list[Step]:
+        """The lines that may be written before the CLI has to have its say."""
+        steps: list[Step] = []
+        self._waits = False
+        while self._history and not self._waits:
+            write, self._waits = self._history.popleft()
+            steps.append(write)
+        return steps
+
+    def receive(self, line: str) -> Sequence[Step]:
+        message = parse_line(line)
+        if message.get("type") == "control_response":
+            return self._controlled(message.get("response") or {})
+        if self._turn is None:
+            return []
+        if self._waits:
+            quiet = message.get("type") == "result" and message.get("num_turns") == 0
+            return self._next() if quiet and not message.get("is_error") else []
+        return self._told(self._turn.receive(line))
+
+    def _controlled(self, response: Mapping[str, Any]) -> Sequence[Step]:
+        if response.get("request_id") == _PING:
+            return [Ready()]
+        if response.get("subtype") == "error" and response.get("request_id") != "olp-interrupt":
+            said = str(response.get("error") or "no reason given")
+            model = response.get("request_id") == "olp-model"
+            trouble = Trouble.MODEL_NOT_FOUND if model else Trouble.SPAWN_FAILED
+            return self._told([Failed(trouble, said)])
+        return []
+
+    def _told(self, steps: Sequence[Step]) -> Sequence[Step]:
+        steps = [self._own_cost(step) if isinstance(step, Usage) else step for step in steps]
+        if any(isinstance(step, Done | Failed) for step in steps):
+            self._turn = None
+        return steps
+
+    def _own_cost(self, usage: Usage) -> Usage:
+        """The CLI tells the cost of all that its process did; the difference is this answer's."""
+        if usage.cost is None:
+            return usage
+        cost, self._cost = usage.cost - self._cost, usage.cost
+        return replace(usage, cost=cost)
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        if self._turn is not None:
+            return self._turn.exited(exit)
+        return [Failed(Trouble.SPAWN_FAILED, exit.told("claude"))]
+
+
+def _settings(request: Request) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    env = {}
+    if request.max_tokens is not None:
+        env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(request.max_tokens)
+    if request.effort is Effort.NONE:
+        env["MAX_THINKING_TOKENS"] = "0"
+    elif request.effort is not None:
+        settings["effortLevel"] = EFFORTS[request.effort]
+    return settings | ({"env": env} if env else {})
+
+
+def _history(turns: Sequence[Message]) -> list[tuple[Write, bool]]:
+    """The turns as lines, each with whether the CLI has its say before the next may follow. The
+    last one is to be answered, the others are to be known."""
+    lines: list[tuple[Write, bool]] = []
+    for index, turn in enumerate(turns):
+        if turn.role is Role.ASSISTANT:
+            lines.append((_assistant(turn.text), False))
+        else:
+            last = index == len(turns) - 1
+            lines.append((_user(turn.text, answer=last), not last))
+    return lines

@@ -1,0 +1,246 @@
+"""Codex as a process that waits for its requests: `codex app-server`.
+
+Unlike `codex exec` it streams the text, takes earlier turns as true turns, and says in a code what
+went wrong. One process takes one conversation after another, each as a thread of its own that is
+written nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from olp.events import Done, Event, Failed, Finish, Quota, Reasoning, Started, Text, Trouble, Usage
+from olp.model import Message, Request, Role
+from olp.providers.base import Exit, Ready, Step, Write, parse_line
+from olp.providers.codex_survey import windows_of
+from olp.providers.transcript import system_of
+
+_CODES: Mapping[str, Trouble] = {
+    "usageLimitExceeded": Trouble.QUOTA_EXHAUSTED,
+    "sessionBudgetExceeded": Trouble.QUOTA_EXHAUSTED,
+    "rateLimitExceeded": Trouble.RATE_LIMITED,
+    "serverOverloaded": Trouble.OVERLOADED,
+    "internalServerError": Trouble.OVERLOADED,
+    "unauthorized": Trouble.AUTH_MISSING,
+    "badRequest": Trouble.BAD_REQUEST,
+    "contextWindowExceeded": Trouble.CONTEXT_TOO_LONG,
+    "modelNotFound": Trouble.MODEL_NOT_FOUND,
+    "responseStreamDisconnected": Trouble.SPAWN_FAILED,
+    "responseStreamConnectionFailed": Trouble.SPAWN_FAILED,
+}
+
+_HARMLESS_ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "contextCompaction")
+
+Explain = Callable[[str, Trouble | None, int | None, datetime], Failed]
+"""Makes the failure for a message, given what its code and its HTTP status already tell."""
+
+
+class CodexSession:
+    """The protocol of one app-server. `system` stands in for a missing system prompt."""
+
+    reusable = True
+    keeps_max_tokens = False
+
+    def __init__(self, version: str, system: str, work: str, explain: Explain) -> None:
+        self._version = version
+        self._system = system
+        self._work = work
+        self._explain = explain
+        self._count = 0
+        self._calls: dict[int, str] = {}
+        self._thread: str | None = None
+        self._turn: str | None = None
+        self._request: Request | None = None
+        self._now: datetime | None = None
+        self._commentary: dict[str, bool] = {}
+
+    def takes(self, request: Request, model: str) -> bool:
+        """Everything but a conversation that the assistant is to go on with."""
+        return bool(request.turns) and request.turns[-1].role is Role.USER
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def _call(self, method: str, **params: Any) -> Write:
+        self._count += 1
+        self._calls[self._count] = method
+        return _line({"id": self._count, "method": method, "params": params})
+
+    def start(self) -> Sequence[Step]:
+        client = {"name": "olp", "title": "OLP", "version": self._version}
+        return [self._call("initialize", clientInfo=client, capabilities={"experimentalApi": True})]
+
+    def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
+        self._request, self._now, self._thread = request, now, None
+        schema = request.format.schema if request.format else None
+        system = system_of(request, describe_format=schema is None)
+        return [
+            self._call(
+                "thread/start",
+                cwd=self._work,
+                ephemeral=True,
+                sandbox="read-only",
+                approvalPolicy="never",
+                environments=[],
+                model=model,
+                baseInstructions=system or self._system,
+            )
+        ]
+
+    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+        self._request, self._now = request, now
+        return [self._start_turn()]
+
+    def interrupt(self) -> Sequence[Step]:
+        if self._thread is None or self._turn is None:
+            return []
+        return [self._call("turn/interrupt", threadId=self._thread, turnId=self._turn)]
+
+    def _begin(self, thread: str) -> Sequence[Step]:
+        """The thread is there: earlier turns first, then the one to be answered."""
+        assert self._request is not None
+        self._thread = thread
+        earlier = [_item(turn) for turn in self._request.turns[:-1]]
+        history = [self._call("thread/inject_items", threadId=thread, items=earlier)]
+        return [*(history if earlier else []), self._start_turn()]
+
+    def _start_turn(self) -> Write:
+        assert self._request is not None
+        text = self._request.turns[-1].text
+        params: dict[str, Any] = {
+            "threadId": self._thread,
+            "input": [{"type": "text", "text": text, "text_elements": []}],
+        }
+        if self._request.effort is not None:
+            params["effort"] = self._request.effort.value
+        if self._request.format is not None and self._request.format.schema is not None:
+            params["outputSchema"] = self._request.format.schema
+        return self._call("turn/start", **params)
+
+    # --- what is read --------------------------------------------------------------------------
+
+    def receive(self, line: str) -> Sequence[Step]:
+        message = parse_line(line)
+        method, number = message.get("method"), message.get("id")
+        params = message.get("params") or {}
+        if method is None and isinstance(number, int):
+            return self._answered(self._calls.pop(number, ""), message)
+        if number is not None:
+            what = f"codex asked for {method}; OLP ended it"
+            return [Failed(Trouble.SPAWN_FAILED, what)]
+        if params.get("threadId") not in (None, self._thread):
+            return []
+        return self._notified(str(method), params)
+
+    def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
+        if error := message.get("error"):
+            said = str(error.get("message") or "no reason given")
+            return [] if method == "turn/interrupt" else [self._failed(said, None, None)]
+        result = message.get("result") or {}
+        match method:
+            case "initialize":
+                return [_line({"method": "initialized"}), Ready()]
+            case "thread/start":
+                return self._begin(str((result.get("thread") or {}).get("id")))
+            case "turn/start":
+                self._turn = (result.get("turn") or {}).get("id")
+                return []
+            case _:
+                return []
+
+    def _notified(self, method: str, params: Mapping[str, Any]) -> Sequence[Step]:
+        match method:
+            case "item/started" | "item/completed":
+                return self._item(method, params.get("item") or {})
+            case "item/agentMessage/delta":
+                text = str(params.get("delta") or "")
+                said = self._commentary.get(str(params.get("itemId")))
+                return [Reasoning(text) if said else Text(text)]
+            case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
+                return [Reasoning(str(params.get("delta") or ""))]
+            case "thread/tokenUsage/updated":
+                return [_usage((params.get("tokenUsage") or {}).get("last") or {})]
+            case "account/rateLimits/updated":
+                windows = windows_of(params.get("rateLimits") or {})
+                return [Quota(windows)] if windows else []
+            case "error":
+                return self._error(params)
+            case "turn/completed":
+                return self._completed(params.get("turn") or {})
+            case _:
+                return []
+
+    def _item(self, moment: str, item: Mapping[str, Any]) -> Sequence[Step]:
+        kind = item.get("type")
+        if kind not in _HARMLESS_ITEMS:
+            what = f"codex tried its own tool {kind}; OLP ended it"
+            return [Failed(Trouble.SPAWN_FAILED, what)]
+        if kind == "agentMessage":
+            # What the model says on its way to the answer is marked as such.
+            self._commentary[str(item.get("id"))] = item.get("phase") == "commentary"
+        first = moment == "item/started" and kind in ("agentMessage", "reasoning")
+        return [Started()] if first else []
+
+    def _error(self, params: Mapping[str, Any]) -> Sequence[Step]:
+        """Told again when the turn ends, unless the CLI would go on by asking once more."""
+        error = params.get("error") or {}
+        if not params.get("willRetry"):
+            return []
+        failed = self._explained(error)
+        lasting = (Trouble.AUTH_MISSING, Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
+        return [failed] if failed.trouble in lasting else []
+
+    def _completed(self, turn: Mapping[str, Any]) -> Sequence[Step]:
+        self._turn = None
+        self._commentary.clear()
+        error = turn.get("error")
+        said = str((error or {}).get("message") or "")
+        if "max_output_tokens" in said:
+            return [Done(Finish.LENGTH)]
+        if "content_filter" in said:
+            return [Done(Finish.CONTENT_FILTER)]
+        if turn.get("status") != "completed" or error:
+            return [self._explained(error or {})]
+        return [Done(), Ready()]
+
+    # --- failures ------------------------------------------------------------------------------
+
+    def _explained(self, error: Mapping[str, Any]) -> Failed:
+        info = error.get("codexErrorInfo")
+        status = None
+        if isinstance(info, dict) and info:
+            name, more = next(iter(info.items()))
+            status = more.get("httpStatusCode") if isinstance(more, dict) else None
+        else:
+            name = str(info)
+        said = str(error.get("message") or "codex gave no reason")
+        return self._failed(said, _CODES.get(name), status)
+
+    def _failed(self, said: str, known: Trouble | None, status: int | None) -> Failed:
+        assert self._now is not None
+        return self._explain(said, known, status, self._now)
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
+
+
+def _line(message: Mapping[str, Any]) -> Write:
+    return Write(json.dumps(message).encode() + b"\n")
+
+
+def _item(turn: Message) -> dict[str, Any]:
+    kind = "output_text" if turn.role is Role.ASSISTANT else "input_text"
+    role = "developer" if turn.role is Role.SYSTEM else turn.role.value
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": turn.text}]}
+
+
+def _usage(last: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input=last.get("inputTokens") or 0,
+        output=last.get("outputTokens") or 0,
+        cached=last.get("cachedInputTokens") or 0,
+        cache_written=last.get("cacheWriteInputTokens") or 0,
+        reasoning=last.get("reasoningOutputTokens") or 0,
+    )

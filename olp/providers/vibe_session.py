@@ -1,0 +1,166 @@
+"""Vibe as a process that waits for its requests: `vibe-acp`, the Agent Client Protocol.
+
+Its model and its limits are those it was started with. A session takes seconds to begin, so a spare
+one is always begun ahead; the system prompt, which is not known then, goes in front of the
+conversation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
+from olp.model import Message, Request, Role
+from olp.providers.base import Exit, Ready, Step, Write, parse_line
+from olp.providers.transcript import system_of, transcript
+
+_CODES: Mapping[int, Trouble] = {
+    -32000: Trouble.AUTH_MISSING,
+    -31001: Trouble.RATE_LIMITED,
+    -31003: Trouble.CONTEXT_TOO_LONG,
+    -31004: Trouble.CONTEXT_TOO_LONG,
+    -31005: Trouble.BAD_REQUEST,
+}
+
+_STOPS: Mapping[str, Finish] = {
+    "end_turn": Finish.STOP,
+    "max_tokens": Finish.LENGTH,
+    "refusal": Finish.CONTENT_FILTER,
+}
+
+Explain = Callable[[str, Trouble | None, datetime], Failed]
+"""Makes the failure for a message, given what its code already tells."""
+
+
+class VibeSession:
+    """The protocol of one such process, started for `model`."""
+
+    reusable = True
+    keeps_max_tokens = False
+
+    def __init__(self, model: str, work: str, explain: Explain) -> None:
+        self._model = model
+        self._work = work
+        self._explain = explain
+        self._count = 0
+        self._calls: dict[int, str] = {}
+        self._spare: str | None = None
+        self._session: str | None = None
+        self._prompting = False
+        self._now: datetime | None = None
+
+    def takes(self, request: Request, model: str) -> bool:
+        """Only the model and the effort that the process was started with."""
+        asked = bool(request.turns) and request.turns[-1].role is Role.USER
+        return asked and model == self._model and request.effort is None
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def _call(self, method: str, **params: Any) -> Write:
+        self._count += 1
+        self._calls[self._count] = method
+        return _line(id=self._count, method=method, params=params)
+
+    def start(self) -> Sequence[Step]:
+        nothing = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+        return [self._call("initialize", protocolVersion=1, clientCapabilities=nothing)]
+
+    def _new(self) -> Write:
+        return self._call("session/new", cwd=self._work, mcpServers=[])
+
+    def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
+        self._session, self._spare = self._spare, None
+        system = system_of(request, describe_format=True)
+        before = (Message(Role.SYSTEM, system),) if system else ()
+        return self._prompt((*before, *request.turns), now)
+
+    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+        return self._prompt(request.turns[-1:], now)
+
+    def _prompt(self, turns: Sequence[Message], now: datetime) -> Sequence[Step]:
+        self._now, self._prompting = now, True
+        text = turns[0].text
+        if len(turns) > 1 or text.lstrip().startswith(("/", "!", "@")):
+            # Between tags nothing is at the beginning, where it could be taken for a command.
+            text = transcript(turns)
+        prompt = [{"type": "text", "text": text}]
+        return [self._call("session/prompt", sessionId=self._session, prompt=prompt)]
+
+    def interrupt(self) -> Sequence[Step]:
+        return [_line(method="session/cancel", params={"sessionId": self._session})]
+
+    # --- what is read --------------------------------------------------------------------------
+
+    def receive(self, line: str) -> Sequence[Step]:
+        message = parse_line(line)
+        method, number = message.get("method"), message.get("id")
+        if method is None and isinstance(number, int):
+            return self._answered(self._calls.pop(number, ""), message)
+        if number is not None and method is not None:
+            what = f"vibe asked for {method}; OLP ended it"
+            return [Failed(Trouble.SPAWN_FAILED, what)]
+        params = message.get("params") or {}
+        if method != "session/update" or params.get("sessionId") != self._session:
+            return []
+        return self._updated(params.get("update") or {}) if self._prompting else []
+
+    def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
+        result = message.get("result") or {}
+        if error := message.get("error"):
+            return [self._failed(error)]
+        match method:
+            case "initialize":
+                return [self._new()]
+            case "session/new":
+                self._spare = str(result.get("sessionId"))
+                return [Ready()]
+            case "session/prompt":
+                return self._ended(result)
+            case _:
+                return []
+
+    def _updated(self, update: Mapping[str, Any]) -> Sequence[Step]:
+        text = str((update.get("content") or {}).get("text") or "")
+        match update.get("sessionUpdate"):
+            case "agent_message_chunk":
+                return [Started(), Text(text)]
+            case "agent_thought_chunk":
+                return [Started(), Reasoning(text)]
+            case "tool_call" | "tool_call_update":
+                what = f"vibe tried its own tool {update.get('title')}; OLP ended it"
+                return [Failed(Trouble.SPAWN_FAILED, what)]
+            case _:
+                return []
+
+    def _ended(self, result: Mapping[str, Any]) -> Sequence[Step]:
+        self._prompting = False
+        usage = result.get("usage") or {}
+        counted = Usage(
+            input=usage.get("inputTokens") or 0,
+            output=usage.get("outputTokens") or 0,
+            cached=usage.get("cachedReadTokens") or 0,
+        )
+        finish = _STOPS.get(str(result.get("stopReason")))
+        if finish is None:
+            said = f"vibe ended its turn with {result.get('stopReason')}"
+            return [Failed(Trouble.SPAWN_FAILED, said)]
+        # The next spare session is begun now, so that it is there for the next conversation.
+        return [counted, Done(finish), *([self._new()] if self._spare is None else [])]
+
+    def _failed(self, error: Mapping[str, Any]) -> Failed:
+        said = str(error.get("message") or "vibe gave no reason")
+        code = error.get("code")
+        known = _CODES.get(code) if isinstance(code, int) else None
+        if self._now is None:
+            return Failed(known or Trouble.SPAWN_FAILED, said)
+        return self._explain(said, known, self._now)
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        return [Failed(Trouble.SPAWN_FAILED, exit.told("vibe"))]
+
+
+def _line(**message: Any) -> Write:
+    return Write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")

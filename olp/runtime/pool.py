@@ -1,0 +1,296 @@
+"""CLIs that wait for a request, so that an answer does not wait for a CLI.
+
+Starting a CLI takes from a tenth of a second to six, and answering through one that is started
+takes hundredths. So one of each kind is started ahead, and when it is taken another is. A process
+that has answered keeps its conversation for a while: the next message of it goes there, and only
+that message is sent.
+
+The pool is only speed. It never makes a request wait: what it cannot give at once, a process of its
+own does as if there were no pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from olp.config import ProviderConfig, WorkersConfig
+from olp.core import conversation
+from olp.events import Failed
+from olp.model import Hop, Request
+from olp.providers.base import Session
+from olp.runtime.fleet import Fleet
+from olp.runtime.log import Log
+from olp.runtime.memory import resident_mb
+from olp.runtime.tasks import Tasks
+from olp.runtime.turn import Seat, Turn
+from olp.runtime.worker import Worker
+
+BOOT_LIMIT_S = 30.0
+"""Seconds that a CLI may take to say that it is ready."""
+
+FIRST_BACKOFF_S, LAST_BACKOFF_S = 5.0, 300.0
+"""Seconds until another is started when one could not; doubled each time, up to the last."""
+
+CARE_EVERY_S = 10.0
+"""Seconds between two looks at what waits."""
+
+AFTER_START_S = 1.0
+"""Seconds after the server's start at which the first CLIs are started."""
+
+
+@dataclass(slots=True)
+class _Kind:
+    """What the pool knows of one provider."""
+
+    warm: int
+    seats: list[Seat] = field(default_factory=list)
+    booting: int = 0
+    proven: bool = False
+    failures: int = 0
+    not_before: float = 0.0
+    trouble: str | None = None
+
+
+class Pool:
+    """The waiting CLIs of one server. `clock` is steady."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        options: Mapping[str, ProviderConfig],
+        config: WorkersConfig,
+        tasks: Tasks,
+        clock: Callable[[], float],
+        log: Log,
+    ) -> None:
+        self._fleet = fleet
+        self._config = config
+        self._tasks = tasks
+        self._clock = clock
+        self._log = log
+        self._own: set[asyncio.Task[None]] = set()
+        self._closed = True
+        on = config.max_processes > 0
+        self._kinds = {
+            name: _Kind(own.warm if on and own.transport == "auto" else 0)
+            for name, own in options.items()
+        }
+
+    # --- taking and giving back ----------------------------------------------------------------
+
+    def take(self, hop: Hop, request: Request, caller: str) -> Turn | None:
+        """A turn on a process that can answer `request` now; None if there is none."""
+        kind = self._kinds.get(hop.provider)
+        if kind is None or self._closed or not kind.proven:
+            return None
+        known = conversation.before(caller, hop, request)
+        seat = self._going_on(kind, known) or self._free(kind, hop, request)
+        if seat is None:
+            seat = self._cold(kind, hop, request)
+        if seat is None:
+            return None
+        goes_on = known is not None and seat.conversation == known
+        seat.busy, seat.conversation = True, None
+        self._tend(hop.provider)
+        return Turn(self, seat, hop, request, caller, now=self._fleet.now(), goes_on=goes_on)
+
+    def _going_on(self, kind: _Kind, known: str | None) -> Seat | None:
+        idle = (s for s in kind.seats if s.idle and s.conversation == known)
+        return next(idle, None) if known is not None else None
+
+    def _free(self, kind: _Kind, hop: Hop, request: Request) -> Seat | None:
+        fit = [s for s in kind.seats if s.can_begin and s.session.takes(request, hop.model)]
+        # One without a conversation first, then the one whose conversation is the oldest.
+        return min(fit, key=lambda s: (s.conversation is not None, s.used_at), default=None)
+
+    def _cold(self, kind: _Kind, hop: Hop, request: Request) -> Seat | None:
+        """A process started for this very request, as a session and not as a one-shot, so that it
+        has what the waiting ones have: true turns, and text as it comes."""
+        if self._count() >= self._config.max_processes or self._clock() < kind.not_before:
+            return None
+        made = self._fleet.waiting(hop.provider)
+        if made is None or not made[1].takes(request, hop.model):
+            return None
+        seat = Seat(hop.provider, *made, born_at=self._clock())
+        kind.seats.append(seat)
+        return seat
+
+    def gave_back(self, seat: Seat, known: str) -> None:
+        """A turn ended cleanly; `known` is its conversation as it now stands."""
+        seat.busy, seat.used_at, seat.conversation = False, self._clock(), known
+        kind = self._kinds[seat.provider]
+        kind.failures, kind.trouble = 0, None
+        if self._closed or (self._config.conversations == 0 and not seat.session.reusable):
+            self._end(seat)
+            return
+        if not seat.worker.ready:
+            seat.watch = self._spawn(self._watch(seat), "a CLI that gets ready again")
+        self._trim()
+
+    async def _watch(self, seat: Seat) -> None:
+        """Read what it says while it prepares for another conversation."""
+        events = await seat.worker.events(self._clock() + BOOT_LIMIT_S)
+        seat.watch = None
+        if events or not seat.worker.ready:
+            self._end(seat)
+
+    async def gave_up(self, seat: Seat) -> None:
+        """A turn did not end cleanly; its process is not used again."""
+        seats = self._kinds[seat.provider].seats
+        if seat in seats:
+            seats.remove(seat)
+        await seat.worker.close()
+        self._tend(seat.provider)
+
+    # --- starting ------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Begin: the first CLIs are started in a moment."""
+        self._closed = False
+        if any(kind.warm for kind in self._kinds.values()):
+            self._spawn(self._care(), "care of the pool")
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """A task of the pool's own, which no stop of the server has to wait for."""
+        task = self._tasks.spawn(work, name)
+        self._own.add(task)
+        task.add_done_callback(self._own.discard)
+        return task
+
+    def retire(self) -> None:
+        """Start nothing more."""
+        self._closed = True
+        for task in self._own:
+            task.cancel()
+
+    async def _care(self) -> None:
+        await asyncio.sleep(AFTER_START_S)
+        while not self._closed:
+            for provider in self._kinds:
+                self._tend(provider)
+            self._trim()
+            await asyncio.sleep(CARE_EVERY_S)
+
+    def _tend(self, provider: str) -> None:
+        """Start as many as are missing."""
+        kind = self._kinds[provider]
+        ready = sum(seat.can_begin for seat in kind.seats)
+        missing = kind.warm - ready - kind.booting
+        room = self._config.max_processes - self._count()
+        if self._closed or self._clock() < kind.not_before:
+            return
+        for _ in range(min(missing, room)):
+            kind.booting += 1
+            self._spawn(self._boot(provider, kind), f"start of a waiting {provider}")
+
+    async def _boot(self, provider: str, kind: _Kind) -> None:
+        made = self._fleet.waiting(provider)
+        try:
+            if made is None:
+                kind.warm = 0
+                return
+            await self._boot_one(provider, kind, *made)
+        finally:
+            kind.booting -= 1
+
+    async def _boot_one(self, provider: str, kind: _Kind, worker: Worker, session: Session) -> None:
+        try:
+            await worker.open()
+            events = await worker.events(self._clock() + BOOT_LIMIT_S)
+        except BaseException:
+            await worker.close()
+            raise
+        if worker.ready and not events and not self._closed:
+            kind.proven, kind.failures, kind.trouble = True, 0, None
+            kind.seats.append(Seat(provider, worker, session, born_at=self._clock()))
+            return
+        await worker.close()
+        if not self._closed:
+            self._failed(provider, kind, events)
+
+    def _failed(self, provider: str, kind: _Kind, events: Iterable[Any]) -> None:
+        said = next((e.detail for e in events if isinstance(e, Failed)), "it was not ready in time")
+        wait = min(FIRST_BACKOFF_S * 2**kind.failures, LAST_BACKOFF_S)
+        kind.failures += 1
+        kind.not_before, kind.trouble = self._clock() + wait, said
+        self._log.warn("warm_start_failed", provider=provider, next_try_s=wait)
+
+    # --- keeping within bounds -----------------------------------------------------------------
+
+    def _count(self) -> int:
+        return sum(len(kind.seats) + kind.booting for kind in self._kinds.values())
+
+    def _idle(self) -> list[Seat]:
+        return [s for kind in self._kinds.values() for s in kind.seats if not s.busy]
+
+    def _trim(self) -> None:
+        """End what is dead, too old, too much or too large; the least useful first."""
+        now, config = self._clock(), self._config
+        for seat in self._idle():
+            waited = now - seat.used_at
+            old = now - seat.born_at > config.max_age_s
+            done = seat.conversation is not None and waited > config.conversation_idle_s
+            if done and seat.session.reusable:
+                seat.conversation = None
+            if not seat.worker.alive or old or (done and not seat.session.reusable):
+                self._end(seat)
+        for kind in self._kinds.values():
+            spare = sorted((s for s in kind.seats if s.can_begin), key=lambda s: s.used_at)
+            for seat in spare[: max(0, len(spare) - max(kind.warm, 1))]:
+                if now - seat.used_at > CARE_EVERY_S:
+                    self._end(seat)
+        talks = [s for s in self._idle() if s.conversation is not None and not s.can_begin]
+        self._end_oldest(talks, len(talks) - config.conversations)
+        idle = self._by_use()
+        self._end_oldest(idle, self._count() - config.max_processes)
+        self._fit_memory()
+
+    def _fit_memory(self) -> None:
+        sizes = {seat: resident_mb(seat.worker.pid) for seat in self._all()}
+        total = sum(sizes.values())
+        for seat in self._by_use():
+            if total <= self._config.max_memory_mb:
+                return
+            total -= sizes.get(seat, 0.0)
+            self._end(seat)
+
+    def _by_use(self) -> list[Seat]:
+        """Idle seats, the least useful first: old conversations, then what waits for any."""
+        return sorted(self._idle(), key=lambda s: (s.can_begin, s.used_at))
+
+    def _all(self) -> list[Seat]:
+        return [seat for kind in self._kinds.values() for seat in kind.seats]
+
+    def _end_oldest(self, seats: list[Seat], surplus: int) -> None:
+        for seat in sorted(seats, key=lambda s: s.used_at)[: max(0, surplus)]:
+            self._end(seat)
+
+    def _end(self, seat: Seat) -> None:
+        seats = self._kinds[seat.provider].seats
+        if seat in seats:
+            seats.remove(seat)
+            self._tasks.spawn(seat.worker.close(), "end of a waiting CLI", vital=True)
+
+    async def close(self) -> None:
+        """End everything that waits."""
+        self.retire()
+        idle = self._idle()
+        for seat in idle:
+            self._kinds[seat.provider].seats.remove(seat)
+        await asyncio.gather(*(seat.worker.close() for seat in idle))
+
+    def report(self, provider: str) -> dict[str, Any]:
+        """What waits of one provider; memory in MB."""
+        kind = self._kinds[provider]
+        return {
+            "warm": kind.warm,
+            "ready": sum(seat.can_begin for seat in kind.seats),
+            "busy": sum(seat.busy for seat in kind.seats),
+            "conversations": sum(s.conversation is not None for s in kind.seats),
+            "starting": kind.booting,
+            "memory_mb": round(sum(resident_mb(s.worker.pid) for s in kind.seats)),
+            "trouble": kind.trouble,
+        }

@@ -1,0 +1,155 @@
+"""One request on a process that was started before it, or that goes on with a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Protocol
+
+from olp.core import conversation
+from olp.events import Done, Event, Failed, Finish, Text
+from olp.model import Hop, Request
+from olp.providers.base import Session
+from olp.runtime.story import Report
+from olp.runtime.worker import Worker
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """One such process. `conversation` is the one it last had, as it stands after its answer."""
+
+    provider: str
+    worker: Worker
+    session: Session
+    born_at: float
+    used_at: float = 0.0
+    busy: bool = False
+    conversation: str | None = None
+    watch: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits and lives."""
+        return not self.busy and self.worker.alive
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether it can take a conversation that is new to it."""
+        known = self.conversation is not None and not self.session.reusable
+        return self.idle and self.worker.ready and not known
+
+    async def unwatch(self) -> None:
+        """Let nobody else read what it says."""
+        watch, self.watch = self.watch, None
+        if watch is not None:
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+
+
+class Lender(Protocol):
+    """Where a seat goes when its turn is over."""
+
+    def gave_back(self, seat: Seat, known: str) -> None:
+        """The turn ended cleanly."""
+
+    async def gave_up(self, seat: Seat) -> None:
+        """It did not; the process must go."""
+
+
+class Turn:
+    """Used like a worker: the block that enters it owns the seat, and leaving gives it back."""
+
+    def __init__(
+        self,
+        lender: Lender,
+        seat: Seat,
+        hop: Hop,
+        request: Request,
+        caller: str,
+        *,
+        now: datetime,
+        goes_on: bool,
+    ) -> None:
+        self._lender = lender
+        self._seat = seat
+        self._hop = hop
+        self._request = request
+        self._caller = caller
+        self._now = now
+        self._goes_on = goes_on
+        self._asked = False
+        self._clean = False
+        self._answer: list[str] = []
+        self.keeps_max_tokens = seat.session.keeps_max_tokens
+
+    @property
+    def conversation(self) -> str:
+        """`live` if the process had it already, `replayed` if it was told of it, else `new`."""
+        if self._goes_on:
+            return "live"
+        return "replayed" if len(self._request.turns) > 1 else "new"
+
+    @property
+    def report(self) -> Report:
+        """What the process tells of itself."""
+        return self._seat.worker.report
+
+    async def __aenter__(self) -> Turn:
+        await self._seat.unwatch()
+        if self._seat.worker.pid is None:
+            await self._seat.worker.open()
+        else:
+            self._seat.worker.begin_report()
+        return self
+
+    async def events(self, until: float) -> Sequence[Event]:
+        """The next events; none if nothing happened until then."""
+        worker = self._seat.worker
+        if not (self._asked or self._goes_on or worker.ready):
+            early = await worker.events(until)
+            if early or not worker.ready:
+                return self._seen(early)
+        if not self._asked:
+            self._ask()
+        return self._seen(await worker.events(until))
+
+    def _ask(self) -> None:
+        session = self._seat.session
+        self._asked = True
+        if self._goes_on:
+            steps = session.more(self._request, self._now)
+        else:
+            steps = session.ask(self._request, self._hop.model, self._now)
+            self._seat.worker.ready = not session.reusable
+        self._seat.worker.carry_out(steps)
+
+    def _seen(self, events: Sequence[Event]) -> Sequence[Event]:
+        for event in events:
+            match event:
+                case Text(text):
+                    self._answer.append(text)
+                case Done(finish):
+                    self._clean = finish is Finish.STOP
+                case Failed():
+                    self._clean = False
+        return events
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if self._clean and kind is None:
+            answer = "".join(self._answer)
+            known = conversation.after(self._caller, self._hop, self._request, answer)
+            self._lender.gave_back(self._seat, known)
+            return
+        if self._asked and self._seat.worker.alive:
+            self._seat.worker.carry_out(self._seat.session.interrupt())
+        await self._lender.gave_up(self._seat)
