@@ -38,7 +38,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _mismatch(value: Any, schema: Mapping[str, Any]) -> str | None:
-    from jsonschema.exceptions import best_match
+    from jsonschema.exceptions import UnknownType, best_match
     from jsonschema.validators import validator_for
     from referencing import Registry
     from referencing.exceptions import Unresolvable
@@ -51,6 +51,9 @@ def _mismatch(value: Any, schema: Mapping[str, Any]) -> str | None:
         return f"the schema refers to {unresolvable.ref!r}, which it does not define"
     except RecursionError:
         return "the schema refers to itself without end"
+    except (UnknownType, ArithmeticError, AttributeError, TypeError, ValueError, re.error):
+        # Older dialects' own schemas let through what their rules then trip over.
+        return "the schema cannot be applied to the answer"
     if error is None:
         return None
     return f"it breaks the schema at {error.json_path} (rule {error.validator!r})"

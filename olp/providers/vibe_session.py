@@ -50,6 +50,7 @@ class VibeSession:
         self._spare: str | None = None
         self._session: str | None = None
         self._prompting = False
+        self._counted = Usage()
         self._now: datetime | None = None
 
     def takes(self, request: Request, model: str) -> bool:
@@ -73,6 +74,7 @@ class VibeSession:
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
         self._session, self._spare = self._spare, None
+        self._counted = Usage()
         system = system_of(request, describe_format=True)
         before = (Message(Role.SYSTEM, system),) if system else ()
         return self._prompt((*before, *request.turns), now)
@@ -137,18 +139,27 @@ class VibeSession:
 
     def _ended(self, result: Mapping[str, Any]) -> Sequence[Step]:
         self._prompting = False
-        usage = result.get("usage") or {}
-        counted = Usage(
-            input=usage.get("inputTokens") or 0,
-            output=usage.get("outputTokens") or 0,
-            cached=usage.get("cachedReadTokens") or 0,
-        )
+        counted = self._own_usage(result.get("usage") or {})
         finish = _STOPS.get(str(result.get("stopReason")))
         if finish is None:
             said = f"vibe ended its turn with {result.get('stopReason')}"
             return [Failed(Trouble.SPAWN_FAILED, said)]
         # The next spare session is begun now, so that it is there for the next conversation.
         return [counted, Done(finish), *([self._new()] if self._spare is None else [])]
+
+    def _own_usage(self, told: Mapping[str, Any]) -> Usage:
+        """The CLI counts over its whole session; the difference is this answer's."""
+        before = self._counted
+        self._counted = Usage(
+            input=told.get("inputTokens") or 0,
+            output=told.get("outputTokens") or 0,
+            cached=told.get("cachedReadTokens") or 0,
+        )
+        return Usage(
+            input=max(0, self._counted.input - before.input),
+            output=max(0, self._counted.output - before.output),
+            cached=max(0, self._counted.cached - before.cached),
+        )
 
     def _failed(self, error: Mapping[str, Any]) -> Failed:
         said = str(error.get("message") or "vibe gave no reason")

@@ -87,9 +87,12 @@ class Pool:
         if kind is None or self._closed or not kind.proven:
             return None
         known = conversation.before(caller, hop, request)
-        seat = self._going_on(kind, known) or self._free(kind, hop, request)
-        if seat is None:
-            seat = self._cold(kind, hop, request)
+        seat = (
+            self._going_on(kind, known)
+            or self._free(kind, hop, request)
+            or self._soon_free(kind, hop, request)
+            or self._cold(kind, hop, request)
+        )
         if seat is None:
             return None
         goes_on = known is not None and seat.conversation == known
@@ -105,6 +108,11 @@ class Pool:
         fit = [s for s in kind.seats if s.can_begin and s.session.takes(request, hop.model)]
         # One without a conversation first, then the one whose conversation is the oldest.
         return min(fit, key=lambda s: (s.conversation is not None, s.used_at), default=None)
+
+    def _soon_free(self, kind: _Kind, hop: Hop, request: Request) -> Seat | None:
+        """One that prepares for another conversation: sooner ready than a process that starts."""
+        fit = (s for s in kind.seats if s.idle and s.session.reusable and not s.worker.ready)
+        return next((s for s in fit if s.session.takes(request, hop.model)), None)
 
     def _cold(self, kind: _Kind, hop: Hop, request: Request) -> Seat | None:
         """A process started for this very request, as a session and not as a one-shot, so that it
