@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +20,7 @@ from olp import __version__
 from olp.cli import house
 from olp.config import Config
 from olp.errors import StartError
-from olp.runtime.log import LEVELS, Log
+from olp.runtime.log import LEVELS, Libraries, Log
 from olp.runtime.place import RunPlace
 from olp.runtime.service import Service
 from olp.server.app import Server
@@ -55,6 +56,7 @@ def command(
     if not any(item.enabled for item in found.values()):
         raise StartError(_nothing_found(found))
     log = Log(level=log_level)
+    logging.getLogger().addHandler(Libraries(log))
     place = RunPlace(Path(config.server.state_dir) if config.server.state_dir else None)
     swept = place.open()
     try:

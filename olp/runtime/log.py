@@ -6,6 +6,7 @@ There is no field for a prompt, an answer or a key, and error texts are scrubbed
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -76,3 +77,18 @@ def described(error: BaseException) -> str:
     return (
         f"{type(error).__name__} in {code.co_name} ({Path(code.co_filename).name}:{at.tb_lineno})"
     )
+
+
+class Libraries(logging.Handler):
+    """What the libraries log, as lines of our own log, and only what is safe to write: a template
+    and where the error arose, not the words that were put in."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = str(record.msg).partition("\n")[0][:120]
+        error = record.exc_info[1] if record.exc_info else None
+        where = described(error) if error else None
+        self._log.warn("library", logger=record.name, told=told, error=where)

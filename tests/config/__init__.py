@@ -1,0 +1,1 @@
+"""The configuration: strict reading and provenance."""

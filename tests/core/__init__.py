@@ -1,0 +1,1 @@
+"""What OLP decides: pure, with `now` as an argument."""

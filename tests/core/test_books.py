@@ -1,0 +1,280 @@
+"""The books: what is looked at before a hop is asked, in which order, and what is given back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from olp.config import BreakerConfig, ChainConfig, Thresholds
+from olp.core.books import Books, Now, Pass
+from olp.core.slots import Slots
+from olp.events import Done, Failed, Trouble, Window
+from olp.model import Hop
+
+SONNET, OPUS = Hop("claude", "sonnet"), Hop("claude", "opus")
+WALL = 1_800_000_000.0
+DAY = "2027-01-15"
+QUOTA = Failed(Trouble.QUOTA_EXHAUSTED, "session limit", resets_at=WALL + 600)
+DEAD = Failed(Trouble.SPAWN_FAILED, "claude exited with code 1")
+ONCE_A_DAY = Thresholds(daily_request_count_threshold=1)
+
+
+def at(seconds: float = 0.0) -> Now:
+    return Now(seconds, WALL + seconds, DAY)
+
+
+def books(slots: int = 4, limits: Mapping[str, Thresholds] | None = None) -> Books:
+    return Books(Slots({"claude": slots, "codex": slots}), BreakerConfig(), limits or {})
+
+
+def granted(one: Books, hop: Hop = SONNET, now: float = 0.0, *, forced: bool = False) -> Pass:
+    right = one.enter(hop, None, at(now), forced=forced)
+    assert isinstance(right, Pass), right
+    return right
+
+
+def refused(
+    one: Books,
+    hop: Hop = SONNET,
+    now: float = 0.0,
+    chain: Thresholds | None = None,
+    *,
+    forced: bool = False,
+) -> Failed:
+    right = one.enter(hop, chain, at(now), forced=forced)
+    assert isinstance(right, Failed), right
+    return right
+
+
+def with_open_circuit(one: Books, hop: Hop = SONNET) -> Books:
+    for _ in range(3):
+        one.note(hop, DEAD, at())
+    return one
+
+
+# --- the order of the checks ---------------------------------------------------------------------
+
+
+def test_E4_F3_D1_the_order_is_hold_threshold_breaker_slot() -> None:
+    one = books(slots=1, limits={"claude": ONCE_A_DAY})
+    with granted(one):
+        assert refused(one, now=0).trouble is Trouble.SOFT_TRIGGER
+        with_open_circuit(one)
+        one.note(SONNET, QUOTA, at())
+        assert refused(one).trouble is Trouble.QUOTA_HOLD
+        one.holds.clear()
+        assert refused(one).trouble is Trouble.SOFT_TRIGGER
+        no_limit = Thresholds(daily_request_count_threshold=1000)
+        assert refused(one, chain=no_limit).trouble is Trouble.CIRCUIT_OPEN
+        assert refused(one, chain=no_limit, forced=True).trouble is Trouble.CONCURRENCY_LIMIT
+
+
+def test_E4_F3_what_is_refused_takes_nothing() -> None:
+    one = books(slots=1, limits={"claude": Thresholds(daily_request_count_threshold=5)})
+    with_open_circuit(one)
+    before = repr(one.slots), one.quota.requests("claude", DAY)
+    refused(one)
+    one.note(SONNET, QUOTA, at())
+    refused(one)
+    assert (repr(one.slots), one.quota.requests("claude", DAY)) == before
+
+
+def test_F3_an_open_circuit_is_refused_with_the_time_it_is_due() -> None:
+    skipped = refused(with_open_circuit(books()), now=20)
+    assert skipped.trouble is Trouble.CIRCUIT_OPEN
+    assert skipped.resets_at == WALL + 60
+    assert "40 s" in skipped.detail
+
+
+def test_F4_a_forced_attempt_passes_the_breaker_and_nothing_else() -> None:
+    one = with_open_circuit(books(slots=1))
+    with granted(one, forced=True):
+        assert refused(one, forced=True).trouble is Trouble.CONCURRENCY_LIMIT
+    one.note(SONNET, QUOTA, at())
+    assert refused(one, forced=True).trouble is Trouble.QUOTA_HOLD
+
+
+def test_D1_a_full_provider_is_told_as_it_is_and_is_no_probe() -> None:
+    one = with_open_circuit(books(slots=1))
+    taken = granted(one, OPUS)
+    full = refused(one, now=60)
+    assert full.trouble is Trouble.CONCURRENCY_LIMIT
+    assert "providerName=claude maxConcurrent=1 activeSpawns=1" in full.detail
+    with taken:
+        pass
+    with granted(one, now=60):
+        assert refused(one, now=60).trouble is Trouble.CIRCUIT_OPEN, "this one is the probe"
+
+
+def test_E1_the_chains_thresholds_go_before_the_providers() -> None:
+    window = [Window("five_hour", 50, WALL + 600)]
+    half = Thresholds(five_hour_window_percent_threshold=50)
+    full = ChainConfig(hops=("claude/sonnet",), five_hour_window_percent_threshold=51)
+    one = books(limits={"claude": half})
+    one.quota.note("claude", window, WALL, "answer")
+    assert refused(one).trouble is Trouble.SOFT_TRIGGER
+    with granted_in(one, full):
+        pass
+    other = books(limits={"claude": Thresholds(five_hour_window_percent_threshold=51)})
+    other.quota.note("claude", window, WALL, "answer")
+    with granted(other):
+        pass
+    assert refused(other, chain=half).trouble is Trouble.SOFT_TRIGGER
+
+
+def granted_in(one: Books, chain: Thresholds) -> Pass:
+    right = one.enter(SONNET, chain, at())
+    assert isinstance(right, Pass), right
+    return right
+
+
+def test_E1_where_the_chain_says_nothing_the_providers_threshold_holds() -> None:
+    one = books(limits={"claude": ONCE_A_DAY})
+    chain = ChainConfig(hops=("claude/sonnet",), credit_pool_percent_threshold=10)
+    with granted_in(one, chain):
+        pass
+    assert refused(one, chain=chain).trouble is Trouble.SOFT_TRIGGER
+
+
+def test_E2_every_attempt_is_counted_and_no_skip() -> None:
+    one = books(limits={"claude": Thresholds(daily_request_count_threshold=2)})
+    for made in (1, 2):
+        with granted(one):
+            assert one.quota.requests("claude", DAY) == made
+    for _ in range(3):
+        refused(one)
+    assert one.quota.requests("claude", DAY) == 2
+    assert one.quota.requests("codex", DAY) == 0
+
+
+# --- A4: what a skip says ------------------------------------------------------------------------
+
+
+def test_A4_a_skip_says_the_last_real_error() -> None:
+    skipped = refused(with_open_circuit(books()))
+    assert skipped.detail.startswith("left alone for 60 s more")
+    assert skipped.detail.endswith("its last error: SPAWN_FAILED: claude exited with code 1")
+
+
+def test_A4_a_threshold_says_it_too() -> None:
+    one = books(limits={"claude": ONCE_A_DAY})
+    with granted(one):
+        one.note(SONNET, Failed(Trouble.OVERLOADED, "529"), at())
+    assert refused(one).detail == ("1 requests today, threshold 1; its last error: OVERLOADED: 529")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Failed(Trouble.BAD_REQUEST, "the client's doing"),
+        Failed(Trouble.CONCURRENCY_LIMIT, "full"),
+        Failed(Trouble.CIRCUIT_OPEN, "skipped"),
+        Failed(Trouble.SOFT_TRIGGER, "skipped"),
+        Failed(Trouble.DEADLINE, "skipped"),
+        Failed(Trouble.FORMAT_MISMATCH, "no JSON"),
+    ],
+)
+def test_A4_a_real_error_is_one_of_the_providers_own(other: Failed) -> None:
+    one = with_open_circuit(books())
+    one.note(SONNET, other, at())
+    assert refused(one).detail.endswith("SPAWN_FAILED: claude exited with code 1")
+
+
+def test_A4_a_missing_login_is_a_real_error() -> None:
+    one = with_open_circuit(books())
+    one.note(SONNET, Failed(Trouble.AUTH_MISSING, "not logged in"), at())
+    assert refused(one).detail.endswith("AUTH_MISSING: not logged in")
+
+
+def test_A4_the_error_is_that_of_the_hop_and_not_of_another_model() -> None:
+    """An answer of sonnet does not make anybody forget why opus is left alone."""
+    one = with_open_circuit(books(limits={"claude": ONCE_A_DAY}), OPUS)
+    with granted(one):
+        one.note(SONNET, Done(), at())
+    no_limit = Thresholds(daily_request_count_threshold=1000)
+    assert refused(one, OPUS, chain=no_limit).detail.endswith("claude exited with code 1")
+    assert "last error" not in refused(one, SONNET).detail
+
+
+def test_A4_an_answer_makes_the_error_history() -> None:
+    one = books(limits={"claude": ONCE_A_DAY})
+    with granted(one):
+        one.note(SONNET, DEAD, at())
+        one.note(SONNET, Done(), at())
+    assert "last error" not in refused(one).detail
+
+
+def test_A4_a_hold_says_once_what_the_provider_said() -> None:
+    one = books()
+    one.note(SONNET, QUOTA, at())
+    assert refused(one).detail.count("session limit") == 1
+
+
+# --- D2: what is taken is given back -------------------------------------------------------------
+
+
+ENDS: dict[str, Done | Failed | None] = {
+    "answer": Done(),
+    "failure": DEAD,
+    "quota": QUOTA,
+    "client error": Failed(Trouble.BAD_REQUEST, "no"),
+    "nothing": None,
+}
+
+
+@pytest.mark.parametrize("raises", [None, ValueError, KeyboardInterrupt, asyncio.CancelledError])
+@pytest.mark.parametrize("end", ENDS)
+def test_D2_whatever_way_the_block_is_left_everything_is_given_back(
+    end: str, raises: type[BaseException] | None
+) -> None:
+    """The attempt is the probe of a circuit and of two holds, and has a slot."""
+    one = with_open_circuit(books(slots=1))
+    one.note(SONNET, QUOTA, at())
+    one.note(SONNET, Failed(Trouble.QUOTA_EXHAUSTED, "m", resets_at=WALL, model_limit=True), at())
+    try:
+        with granted(one, now=700):
+            if (told := ENDS[end]) is not None:
+                one.note(SONNET, told, at(700))
+            if raises is not None:
+                raise raises
+    except BaseException as error:
+        assert type(error) is raises
+    assert one.slots.active == {"claude": 0, "codex": 0}
+    later = 700 + 15 * 60
+    with granted(one, now=later):
+        assert one.slots.active["claude"] == 1
+    with granted(one, now=later):
+        pass
+
+
+def test_D2_a_pass_that_is_left_twice_gives_back_once() -> None:
+    one = books(slots=2)
+    first, second = granted(one), granted(one)
+    with first, first:
+        pass
+    assert one.slots.active["claude"] == 1
+    with second:
+        pass
+    assert one.slots.active["claude"] == 0
+
+
+def test_E5_a_hold_and_its_probe() -> None:
+    one = books()
+    with granted(one):
+        one.note(SONNET, QUOTA, at())
+    assert refused(one, OPUS, now=599).trouble is Trouble.QUOTA_HOLD
+    with granted(one, now=600):
+        assert refused(one, OPUS, now=600).trouble is Trouble.QUOTA_HOLD
+        one.note(SONNET, Done(), at(600))
+        with granted(one, OPUS, now=600):
+            pass
+
+
+@pytest.mark.parametrize("end", [DEAD, Done()])
+def test_F1_the_books_say_when_a_circuit_changes(end: Done | Failed) -> None:
+    one = books()
+    assert [one.note(SONNET, DEAD, at(n)) for n in range(3)] == [None, None, "opened"]
+    with granted(one, now=62):
+        assert one.note(SONNET, end, at(62)) == ("closed" if isinstance(end, Done) else "opened")

@@ -1,0 +1,142 @@
+"""The check that an answer is the JSON that was asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from olp.core.formats import conform
+from olp.model import JsonFormat
+
+OBJECT = JsonFormat()
+NUMBER = JsonFormat({"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]})
+
+_json: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=8,
+)
+
+
+def short(text: str) -> str:
+    return repr(text)[:20]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1}',
+        ' \n{"a": 1}\n ',
+        '```json\n{"a": 1}\n```',
+        '```\n{"a": 1}\n```',
+        '```json\r\n{"a": 1}\r\n```'.replace("\r", ""),
+        '\n```json  \n\n{"a": 1}\n\n```\n',
+    ],
+)
+@pytest.mark.parametrize("wanted", [OBJECT, NUMBER], ids=["object", "schema"])
+def test_N1_good_answers(text: str, wanted: JsonFormat) -> None:
+    assert conform(text, wanted) == ('{"a": 1}', None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no",
+        "{",
+        "[]",
+        "1",
+        "null",
+        '"{}"',
+        '{"a": 1} and more',
+        "Sure! {}",
+        "```json\n{}",
+        '{"a": NaN}',
+        '{"a": Infinity}',
+        '{"a": -Infinity}',
+        "{'a': 1}",
+    ],
+)
+def test_N1_not_a_json_object(text: str) -> None:
+    assert conform(text, OBJECT)[1] is not None
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a": "1"}', "[]", "null"])
+def test_N1_not_what_the_schema_says(text: str) -> None:
+    problem = conform(text, NUMBER)[1]
+    assert problem is not None
+    assert problem.startswith("it breaks the schema at $")
+
+
+def test_N1_a_schema_may_ask_for_something_else_than_an_object() -> None:
+    assert conform("[1, 2]", JsonFormat({"type": "array"})) == ("[1, 2]", None)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "1" * 5000], ids=short)
+def test_N4_json_that_cannot_be_read_is_a_mismatch_and_no_crash(text: str) -> None:
+    problem = conform(text, OBJECT)[1]
+    assert problem is not None and "not JSON" in problem
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"allOf": [{"$ref": "#"}]}])
+def test_N4_a_schema_that_refers_to_itself_without_end_is_a_mismatch(schema: Any) -> None:
+    assert "without end" in str(conform("1", JsonFormat(schema))[1])
+
+
+def test_N4_a_recursive_schema_that_ends_is_fine() -> None:
+    tree = {"type": "object", "properties": {"child": {"$ref": "#"}}, "additionalProperties": False}
+    assert conform('{"child": {"child": {}}}', JsonFormat(tree))[1] is None
+    assert conform('{"child": {"x": {}}}', JsonFormat(tree))[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer"),
+    [
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "$ref": 5}, "1"),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "$ref": {}}, "1"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#", "type": "zzz"}, "1"),
+        ({"multipleOf": 0.5}, "1" + "0" * 400),
+    ],
+)
+def test_N4_a_rule_that_cannot_be_applied_is_a_mismatch(schema: Any, answer: str) -> None:
+    assert "cannot be applied" in str(conform(answer, JsonFormat(schema))[1])
+
+
+def test_M1_a_schema_cannot_make_olp_read_a_file(tmp_path: Path) -> None:
+    canary = tmp_path / "schema.json"
+    canary.write_text('{"type": "string"}')
+    problem = conform("1", JsonFormat({"$ref": canary.as_uri()}))[1]
+    assert problem is not None
+    assert "does not define" in problem, "the file was read, and its rule applied"
+
+
+@pytest.mark.parametrize(
+    "ref", ["http://127.0.0.1:9/x", "https://example.com/x", "other.json", "#/no/such", "#anchor"]
+)
+def test_M1_a_schema_cannot_make_olp_fetch_anything(ref: str) -> None:
+    assert "does not define" in str(conform("1", JsonFormat({"$ref": ref}))[1])
+
+
+def test_N1_the_dialects_own_schemas_are_known() -> None:
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    assert conform('{"type": "string"}', JsonFormat({"$ref": draft}))[1] is None
+    assert conform('{"type": 5}', JsonFormat({"$ref": draft}))[1] is not None
+
+
+@given(_json)
+def test_N1_every_value_conforms_to_the_schema_that_allows_all(value: Any) -> None:
+    body, problem = conform(json.dumps(value), JsonFormat({}))
+    assert problem is None
+    assert json.loads(body) == value
+
+
+@given(st.text())
+def test_N4_no_text_makes_the_check_fail_otherwise(text: str) -> None:
+    for wanted in (OBJECT, NUMBER):
+        body, problem = conform(text, wanted)
+        assert problem is not None or json.loads(body)

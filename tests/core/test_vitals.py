@@ -1,0 +1,88 @@
+"""Health is what finished requests say, and it grows old."""
+
+from __future__ import annotations
+
+import pytest
+
+from olp.core.vitals import STALE_S, WINDOW, Vitals
+from olp.events import Done, Failed, Finish, Trouble
+
+SILENT = [
+    Trouble.CONCURRENCY_LIMIT,
+    Trouble.BAD_REQUEST,
+    Trouble.CONTEXT_TOO_LONG,
+    Trouble.MODEL_NOT_FOUND,
+    Trouble.SOFT_TRIGGER,
+    Trouble.QUOTA_HOLD,
+    Trouble.CIRCUIT_OPEN,
+    Trouble.DEADLINE,
+]
+
+
+def vitals(*ends: Done | Failed, now: float = 0.0) -> Vitals:
+    seen = Vitals(["claude", "codex"])
+    for step, end in enumerate(ends):
+        seen.note("claude", end, now + step)
+    return seen
+
+
+def test_M8_before_the_first_request_nothing_is_known() -> None:
+    report = vitals().report("claude", 5.0)
+    assert report == {
+        "state": "unknown",
+        "last_success_age_s": None,
+        "last_failure": None,
+        "attempts": 0,
+        "success_rate": None,
+    }
+
+
+def test_M8_a_finished_answer_is_health_and_the_other_provider_is_not_concerned() -> None:
+    seen = vitals(Done())
+    assert seen.state("claude", 1.0) == "ok"
+    assert seen.state("codex", 1.0) == "unknown"
+    assert seen.report("claude", 7.0)["last_success_age_s"] == 7
+
+
+@pytest.mark.parametrize("trouble", [t for t in sorted(Trouble) if t not in SILENT])
+def test_M8_a_failure_of_the_provider_is_told_with_its_reason_and_age(trouble: Trouble) -> None:
+    seen = vitals(Done(), Failed(trouble, "what it said"))
+    report = seen.report("claude", 11.0)
+    assert report["state"] == "failing"
+    assert report["last_failure"] == {"code": trouble.value, "error": "what it said", "age_s": 10}
+    assert report["success_rate"] == 0.5
+
+
+@pytest.mark.parametrize("trouble", SILENT)
+def test_M8_what_says_nothing_about_the_provider_changes_nothing(trouble: Trouble) -> None:
+    seen = vitals(Done(), Failed(trouble, "x"))
+    assert seen.report("claude", 1.0) == vitals(Done()).report("claude", 1.0)
+
+
+def test_M8_the_last_request_decides() -> None:
+    assert vitals(Failed(Trouble.OVERLOADED, "x"), Done()).state("claude", 2.0) == "ok"
+    assert vitals(Done(), Failed(Trouble.OVERLOADED, "x")).state("claude", 2.0) == "failing"
+
+
+def test_M8_what_was_seen_long_ago_is_stale() -> None:
+    seen = vitals(Done())
+    assert seen.state("claude", STALE_S) == "ok"
+    assert seen.state("claude", STALE_S + 1) == "stale"
+
+
+def test_M8_a_success_at_time_zero_of_the_clock_counts() -> None:
+    assert vitals(Done(), now=0.0).state("claude", 0.0) == "ok"
+
+
+def test_L4_the_rate_is_what_was_really_seen_broken_answers_included() -> None:
+    broken = Done(Finish.LENGTH, truncated=True)
+    seen = vitals(Done(), broken, Failed(Trouble.SPAWN_FAILED, "x"), Done())
+    assert seen.report("claude", 9.0)["success_rate"] == 0.5
+    assert seen.report("claude", 9.0)["attempts"] == 4
+
+
+def test_L4_the_rate_is_of_the_last_attempts() -> None:
+    failed = Failed(Trouble.SPAWN_FAILED, "x")
+    seen = vitals(*[failed] * WINDOW, *[Done()] * (WINDOW // 2))
+    assert seen.report("claude", 999.0)["success_rate"] == 0.5
+    assert seen.report("claude", 999.0)["attempts"] == WINDOW

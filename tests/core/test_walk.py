@@ -1,0 +1,846 @@
+"""The fallback rule, table by table: what goes out, what moves on, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from olp.core.chains import Chain, Policy
+from olp.core.triggers import RULES
+from olp.core.walk import HOP_NEEDS_S, Clocks, Walk
+from olp.events import (
+    Answering,
+    Done,
+    Event,
+    Failed,
+    Finish,
+    Output,
+    Quota,
+    Reasoning,
+    Refused,
+    Started,
+    Text,
+    TriggerType,
+    Trouble,
+    Usage,
+    Window,
+)
+from olp.model import MAX_HOPS, Hop
+
+NOW = 1000.0
+WALL = 1_800_000_000.0
+THREE = ("claude/sonnet", "codex/gpt-5.5", "vibe/medium")
+
+HARD = [
+    Trouble.SPAWN_FAILED,
+    Trouble.CLI_NOT_FOUND,
+    Trouble.SPAWN_TIMEOUT,
+    Trouble.CONCURRENCY_LIMIT,
+    Trouble.QUOTA_EXHAUSTED,
+    Trouble.RATE_LIMITED,
+    Trouble.OVERLOADED,
+]
+STOPPING = [
+    Trouble.AUTH_MISSING,
+    Trouble.BAD_REQUEST,
+    Trouble.CONTEXT_TOO_LONG,
+    Trouble.MODEL_NOT_FOUND,
+    Trouble.FORMAT_MISMATCH,
+    Trouble.UNKNOWN,
+]
+ANSWER: tuple[Event, ...] = (Started(), Text("hello"), Usage(1, 1), Done())
+
+
+def hop(text: str) -> Hop:
+    parsed = Hop.parse(text)
+    assert parsed is not None
+    return parsed
+
+
+def walk(
+    *hops: str,
+    streaming: bool = True,
+    clocks: Mapping[str, Clocks] | None = None,
+    **policy: Any,
+) -> Walk:
+    chain = Chain("test", tuple(map(hop, hops or THREE)), Policy(**policy))
+    return Walk(chain, streaming=streaming, now=NOW, clocks=clocks, cache="miss")
+
+
+def play(way: Walk, *attempts: Sequence[Event], now: float = NOW) -> list[Output]:
+    """Each attempt's events, hop by hop; what went out."""
+    out: list[Output] = []
+    for events in attempts:
+        assert way.next(now) is not None, "no further hop is tried"
+        for event in events:
+            out += way.pass_on(event, now)
+        assert not way.trying
+    return out
+
+
+def fail(trouble: Trouble, detail: str = "", **more: Any) -> list[Event]:
+    return [Failed(trouble, detail or f"told by {trouble}", **more)]
+
+
+def finishes(out: Sequence[Output]) -> list[Finish]:
+    return [event.finish for event in out if isinstance(event, Done)]
+
+
+def held(detail: str = "held back") -> list[Event]:
+    """What a hop that is skipped before its spawn is told with."""
+    return [Failed(Trouble.QUOTA_HOLD, detail)]
+
+
+# --- A: chains and triggers ----------------------------------------------------------------------
+
+
+def test_A1_hops_are_tried_one_at_a_time_in_the_written_order() -> None:
+    way = walk()
+    tried = []
+    while (hop := way.next(NOW)) is not None:
+        tried.append(str(hop))
+        with pytest.raises(AssertionError):
+            way.next(NOW)
+        way.pass_on(Failed(Trouble.OVERLOADED, "no"), NOW)
+    assert tried == list(THREE)
+    assert way.next(NOW) is None
+    assert MAX_HOPS == 3
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_A2_the_first_hop_answers_with_hops_zero_and_no_record(streaming: bool) -> None:
+    way = walk(streaming=streaming)
+    out = play(way, ANSWER)
+    assert out == [Answering("claude", "sonnet", 0), *ANSWER]
+    assert way.next(NOW) is None
+    assert way.answered and not way.records
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("trouble", HARD)
+def test_A3_a_trigger_before_the_first_byte_moves_on(trouble: Trouble, streaming: bool) -> None:
+    way = walk(streaming=streaming)
+    out = play(way, [Started(), *fail(trouble)], ANSWER)
+    head = out[0]
+    assert isinstance(head, Answering)
+    assert (head.provider, head.model, head.hops) == ("codex", "gpt-5.5", 1)
+    assert [r.code for r in head.records] == [trouble]
+    assert head.records[0].trigger_type is TriggerType.HARD
+    assert out[1:] == list(ANSWER)
+
+
+def test_A3_hops_is_the_index_of_the_hop_that_serves_skipped_hops_included() -> None:
+    way = walk()
+    out = play(way, held(), fail(Trouble.OVERLOADED), ANSWER)
+    head = out[0]
+    assert isinstance(head, Answering)
+    assert (head.provider, head.hops) == ("vibe", 2)
+    assert [(r.hop, r.code) for r in head.records] == [(0, "QUOTA_HOLD"), (1, "OVERLOADED")]
+
+
+@pytest.mark.parametrize("first", HARD)
+def test_A4_all_hops_fail_and_the_first_error_is_told(first: Trouble) -> None:
+    way = walk()
+    second = Trouble.OVERLOADED if first is not Trouble.OVERLOADED else Trouble.SPAWN_FAILED
+    play(way, fail(first, "the first reason"), fail(second, "another"), fail(second, "a third"))
+    end = way.verdict(WALL)
+    assert (end.failed.trouble, end.failed.detail) == (first, "the first reason")
+    assert end.status == RULES[first].status
+    assert end.advice == RULES[first].advice
+    assert len(end.records) == 3
+
+
+def test_A4_a_skipped_first_hop_is_told_with_the_reason_it_was_skipped_for() -> None:
+    way = walk()
+    reason = held("held until 5 pm: You've hit your weekly limit")
+    play(way, reason, fail(Trouble.OVERLOADED), fail(Trouble.OVERLOADED))
+    end = way.verdict(WALL)
+    assert end.failed.trouble is Trouble.QUOTA_HOLD
+    assert "weekly limit" in end.failed.detail
+
+
+@pytest.mark.parametrize("skipped", [(), ("claude",), ("claude", "codex", "vibe")])
+def test_A5_exhaustion_names_the_origin_and_every_provider(skipped: tuple[str, ...]) -> None:
+    way = walk()
+    while hop := way.next(NOW):
+        trouble = Trouble.QUOTA_HOLD if hop.provider in skipped else Trouble.OVERLOADED
+        way.pass_on(Failed(trouble, "no"), NOW)
+    end = way.verdict(WALL)
+    assert (end.provider, end.model, end.hops) == ("claude", "sonnet", 3)
+    assert end.exhausted == ("claude", "codex", "vibe")
+    assert [r.hop for r in end.records] == [0, 1, 2]
+    assert "fallback_chain_exhausted" in [note.event for note in way.notes]
+
+
+def test_A5_a_chain_of_one_hop_lists_nobody() -> None:
+    way = walk("claude/sonnet")
+    play(way, fail(Trouble.OVERLOADED))
+    end = way.verdict(WALL)
+    assert (end.provider, end.hops, end.exhausted) == ("claude", 1, ())
+
+
+@pytest.mark.parametrize("trouble", STOPPING)
+def test_A6_a_stop_in_mid_chain_tells_that_hop(trouble: Trouble) -> None:
+    way = walk()
+    play(way, fail(Trouble.OVERLOADED, "first"), fail(trouble, "second"))
+    assert way.next(NOW) is None
+    end = way.verdict(WALL)
+    assert (end.provider, end.model, end.hops) == ("codex", "gpt-5.5", 1)
+    assert (end.failed.trouble, end.failed.detail) == (trouble, "second")
+    assert end.exhausted == ()
+    assert "fallback_chain_exhausted" not in [note.event for note in way.notes]
+
+
+@pytest.mark.parametrize("trouble", sorted(Trouble))
+def test_A7_only_triggers_move_on(trouble: Trouble) -> None:
+    way = walk()
+    play(way, fail(trouble))
+    moves = RULES[trouble].trigger in (TriggerType.HARD, TriggerType.SOFT)
+    assert (way.next(NOW) is not None) == moves
+
+
+@pytest.mark.parametrize(
+    ("status", "moves"),
+    [
+        (400, 0),
+        (401, 0),
+        (403, 0),
+        (404, 0),
+        (422, 0),
+        (402, 1),
+        (408, 1),
+        (409, 1),
+        (425, 1),
+        (429, 1),
+        (500, 1),
+        (503, 1),
+        (529, 1),
+        (302, 0),
+        (418, 0),
+        (None, 0),
+    ],
+)
+def test_A7_an_unknown_error_goes_by_its_status(status: int | None, moves: int) -> None:
+    way = walk()
+    play(way, fail(Trouble.UNKNOWN, status=status))
+    assert (way.next(NOW) is not None) == bool(moves)
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_A8_a_missing_login_stops_the_chain_with_attribution(streaming: bool) -> None:
+    way = walk(streaming=streaming)
+    play(way, fail(Trouble.AUTH_MISSING, "not logged in"))
+    assert way.next(NOW) is None
+    end = way.verdict(WALL)
+    assert (end.provider, end.hops, end.status) == ("claude", 0, 502)
+    assert end.records[0].trigger_type is TriggerType.AUTH_MISSING
+    events = [note.event for note in way.notes]
+    assert "fallback_auth_missing_no_fallback" in events
+
+
+def test_A8_the_owner_may_let_a_missing_login_move_on() -> None:
+    way = walk(on_auth_missing="advance")
+    out = play(way, fail(Trouble.AUTH_MISSING, "not logged in"), ANSWER)
+    head = out[0]
+    assert isinstance(head, Answering)
+    assert head.hops == 1
+    assert head.records[0].trigger_type is TriggerType.AUTH_MISSING
+    assert any(note.level == "warn" for note in way.notes), "it stays loud"
+
+
+@pytest.mark.parametrize(
+    "trouble", [Trouble.BAD_REQUEST, Trouble.CONTEXT_TOO_LONG, Trouble.MODEL_NOT_FOUND]
+)
+def test_A8_advancing_on_a_missing_login_does_not_cover_client_errors(trouble: Trouble) -> None:
+    way = walk(on_auth_missing="advance")
+    play(way, fail(trouble))
+    assert way.next(NOW) is None
+    assert way.verdict(WALL).records[0].trigger_type is TriggerType.CLIENT_ERROR
+
+
+@pytest.mark.parametrize("trouble", HARD)
+def test_A9_one_attempt_per_hop_and_no_retry(trouble: Trouble) -> None:
+    way = walk("claude/sonnet", "codex/gpt-5.5")
+    play(way, fail(trouble), fail(trouble))
+    assert way.next(NOW) is None
+    assert [str(hop) for hop, _ in way.ends] == ["claude/sonnet", "codex/gpt-5.5"]
+
+
+def test_A10_no_hop_is_named_while_an_attempt_is_under_way() -> None:
+    way = walk()
+    way.next(NOW)
+    way.pass_on(Started(), NOW)
+    assert way.trying
+    with pytest.raises(AssertionError):
+        way.next(NOW)
+    way.pass_on(Failed(Trouble.OVERLOADED, "no"), NOW)
+    assert not way.trying
+    assert way.pass_on(Text("late"), NOW) == (), "what comes after the end is ignored"
+    assert str(way.next(NOW)) == "codex/gpt-5.5"
+
+
+# --- B: the first-chunk rule ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", sorted(Trouble))
+def test_B1_no_fallback_after_the_first_byte(trouble: Trouble) -> None:
+    way = walk()
+    out = play(way, [Started(), Text("a"), *fail(trouble)])
+    assert way.next(NOW) is None
+    assert way.answered
+    assert out[:3] == [Answering("claude", "sonnet", 0), Started(), Text("a")]
+
+
+def test_B1_fallback_is_possible_up_to_the_last_moment_before_content() -> None:
+    way = walk()
+    quiet: list[Event] = [Started(), Reasoning("hm"), Quota(()), Usage(3, 0), Text("")]
+    out = play(way, [*quiet, *fail(Trouble.OVERLOADED)], ANSWER)
+    assert out[1:] == list(ANSWER), "nothing of the first hop goes out"
+
+
+@pytest.mark.parametrize("trouble", HARD)
+def test_B2_after_the_first_byte_nobody_else_is_tried_and_the_end_is_seen(trouble: Trouble) -> None:
+    way = walk()
+    out = play(way, [Text("a"), Text("b"), *fail(trouble)])
+    assert [event for event in out if isinstance(event, Text)] == [Text("a"), Text("b")]
+    assert len([event for event in out if isinstance(event, Answering)]) == 1
+    assert way.next(NOW) is None and way.next(NOW + 1e6) is None
+    assert Finish.STOP not in finishes(out)
+
+
+def test_B3_after_content_a_dead_process_ends_with_length() -> None:
+    way = walk()
+    out = play(way, [Text("half"), *fail(Trouble.SPAWN_FAILED)])
+    assert out[-1] == Done(Finish.LENGTH, truncated=True)
+    assert not any(isinstance(event, Failed) for event in out)
+
+
+@pytest.mark.parametrize("trouble", [t for t in sorted(Trouble) if t != Trouble.SPAWN_FAILED])
+def test_B3_after_content_any_other_failure_ends_with_an_error(trouble: Trouble) -> None:
+    way = walk()
+    out = play(way, [Text("half"), *fail(trouble, "at /home/bob/x with sk-ant-abcdefgh")])
+    end = out[-1]
+    assert isinstance(end, Failed)
+    assert end.trouble is trouble
+    assert finishes(out) == []
+    assert "bob" not in end.detail and "sk-ant" not in end.detail
+
+
+def test_B3_a_stream_that_was_opened_without_content_does_not_end_well() -> None:
+    way = walk(gate="reasoning")
+    out = play(way, [Started(), Reasoning("hm"), *fail(Trouble.SPAWN_FAILED)])
+    assert isinstance(out[-1], Failed)
+
+
+# --- C: the gate and the clocks ------------------------------------------------------------------
+
+
+def test_C1_a_stream_really_streams() -> None:
+    way = walk()
+    way.next(NOW)
+    assert way.pass_on(Started(), NOW) == ()
+    first = way.pass_on(Text("a"), NOW)
+    assert first == (Answering("claude", "sonnet", 0), Started(), Text("a"))
+    assert way.pass_on(Text("b"), NOW) == (Text("b"),)
+    assert way.pass_on(Reasoning("c"), NOW) == (Reasoning("c"),)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Started(),
+        Started("sonnet-5"),
+        Reasoning("hm"),
+        Text(""),
+        Usage(1, 1),
+        Quota((Window("five_hour", 42.0),)),
+    ],
+    ids=repr,
+)
+def test_C2_what_is_not_content_decides_nothing(event: Event) -> None:
+    way = walk()
+    way.next(NOW)
+    for _ in range(3):
+        assert way.pass_on(event, NOW) == ()
+    assert not way.answered
+
+
+def test_C2_content_commits_and_what_was_held_goes_out_in_order() -> None:
+    way = walk()
+    way.next(NOW)
+    quiet: list[Event] = [Started(), Quota((Window("five_hour", 42.0),)), Reasoning("hm"), Text("")]
+    for event in quiet:
+        way.pass_on(event, NOW)
+    assert way.pass_on(Text("x"), NOW)[1:] == (*quiet, Text("x"))
+
+
+def test_C2_nothing_decisive_for_the_gate_time_commits_anyway() -> None:
+    way = walk()
+    way.next(NOW)
+    way.pass_on(Started(), NOW + 5)
+    way.pass_on(Reasoning("hm"), NOW + 6)
+    assert way.wake_at == NOW + 35
+    assert way.expire(NOW + 34.9) == ()
+    out = way.expire(NOW + 35)
+    assert out == (Answering("claude", "sonnet", 0), Started(), Reasoning("hm"))
+    assert way.trying and way.answered
+    assert way.pass_on(Text("late"), NOW + 50) == (Text("late"),)
+
+
+def test_C2_reasoning_commits_where_the_chain_says_so() -> None:
+    way = walk(gate="reasoning")
+    way.next(NOW)
+    assert way.pass_on(Reasoning(""), NOW) == ()
+    assert way.pass_on(Reasoning("hm"), NOW)[-1] == Reasoning("hm")
+    assert way.answered
+
+
+def test_C2_an_empty_answer_is_an_answer() -> None:
+    way = walk()
+    assert play(way, [Started(), Done()]) == [Answering("claude", "sonnet", 0), Started(), Done()]
+
+
+def test_C3_the_default_clocks() -> None:
+    assert (Clocks().opening_s, Clocks().gate_s, Clocks().total_s) == (240, 30, 600)
+    assert (Policy().opening_s, Policy().gate_s, Policy().deadline_s) == (240, 30, 540)
+    assert Policy().gate_action == "commit"
+
+
+@pytest.mark.parametrize(
+    ("events", "streaming", "policy", "wake"),
+    [
+        ([], True, {}, 240),
+        ([], False, {}, 240),
+        ([Quota(()), Usage(1, 0)], True, {}, 240),
+        ([Started()], True, {}, 10 + 30),
+        ([Reasoning("x")], True, {}, 10 + 30),
+        ([Text("")], True, {}, 10 + 30),
+        ([Started()], True, {"gate_action": "advance"}, 10 + 30),
+        ([Started(), Text("x")], True, {}, 600),
+        ([Started(), Text("x")], True, {"gate_action": "advance"}, 600),
+        ([Started(), Reasoning("x")], True, {"gate": "reasoning"}, 600),
+        ([Started()], False, {}, 600),
+        ([Started()], False, {"gate_action": "advance"}, 10 + 30),
+        ([Started(), Text("x")], False, {"gate_action": "advance"}, 600),
+    ],
+)
+def test_C3_which_clock_runs(
+    events: list[Event], streaming: bool, policy: dict[str, Any], wake: float
+) -> None:
+    way = walk(streaming=streaming, **policy)
+    way.next(NOW)
+    for event in events:
+        way.pass_on(event, NOW + 10)
+    assert way.wake_at == NOW + wake
+
+
+def test_C3_the_clocks_of_a_provider_win_over_the_chain() -> None:
+    way = walk(clocks={"claude": Clocks(opening_s=20, gate_s=3, total_s=100)}, opening_s=50)
+    way.next(NOW)
+    assert way.wake_at == NOW + 20
+    way.pass_on(Started(), NOW + 1)
+    assert way.wake_at == NOW + 4
+    way.pass_on(Text("x"), NOW + 2)
+    assert way.wake_at == NOW + 100
+    other = walk("codex/gpt-5.5", clocks={"claude": Clocks(opening_s=20)}, opening_s=50, gate_s=7)
+    other.next(NOW)
+    assert other.wake_at == NOW + 50
+    other.pass_on(Started(), NOW + 1)
+    assert other.wake_at == NOW + 8
+
+
+def test_C3_the_gate_clock_is_never_later_than_the_total() -> None:
+    way = walk(clocks={"claude": Clocks(opening_s=20, gate_s=30, total_s=25)})
+    way.next(NOW)
+    way.pass_on(Started(), NOW + 19)
+    assert way.wake_at == NOW + 25
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_C3_no_beginning_within_the_opening_time_is_a_timeout(streaming: bool) -> None:
+    way = walk(streaming=streaming)
+    way.next(NOW)
+    assert way.expire(NOW + 239.9) == ()
+    assert way.expire(NOW + 240) == ()
+    assert not way.trying
+    assert way.records[0].code == "SPAWN_TIMEOUT"
+    assert str(way.next(NOW + 240)) == "codex/gpt-5.5"
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_C3_the_gate_may_be_told_to_advance(streaming: bool) -> None:
+    way = walk(streaming=streaming, gate_action="advance")
+    way.next(NOW)
+    way.pass_on(Started(), NOW)
+    way.pass_on(Reasoning("hm"), NOW)
+    assert way.expire(NOW + 30) == ()
+    assert way.records[0].code == "SPAWN_TIMEOUT"
+    assert str(way.next(NOW + 30)) == "codex/gpt-5.5"
+
+
+def test_C3_the_total_time_ends_a_stream_that_was_committed_with_an_error() -> None:
+    way = walk()
+    way.next(NOW)
+    way.pass_on(Text("x"), NOW)
+    out = way.expire(NOW + 600)
+    assert [type(event) for event in out] == [Failed]
+    assert isinstance(out[0], Failed) and out[0].trouble is Trouble.SPAWN_TIMEOUT
+    assert way.next(NOW + 600) is None
+
+
+def test_C3_a_timeout_wins_over_buffered_content() -> None:
+    way = walk(streaming=False)
+    way.next(NOW)
+    way.pass_on(Started(), NOW)
+    way.pass_on(Text("nearly all of it"), NOW + 599)
+    assert way.expire(NOW + 600) == ()
+    assert not way.answered
+    assert way.records[0].code == "SPAWN_TIMEOUT"
+
+
+@pytest.mark.parametrize("action", ["commit", "advance"])
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize("start", [0.1, 0.3, 123.456, 98765.4321, 1e6 / 7])
+def test_C3_the_total_time_is_over_exactly_when_it_said_it_would_be(
+    start: float, streaming: bool, action: Any
+) -> None:
+    """The clock may stand to the last bit at `wake_at`, where a sum and a difference can differ."""
+    for tenth in range(1, 40):
+        total = 0.1 * tenth
+        chain = Chain("c", (hop("claude/sonnet"),), Policy(gate_action=action))
+        way = Walk(
+            chain, streaming=streaming, now=start, clocks={"claude": Clocks(total, 9, total)}
+        )
+        way.next(start)
+        way.pass_on(Started(), start)
+        way.pass_on(Text("x"), start)
+        out = way.expire(way.wake_at)
+        assert not way.trying, (start, total)
+        assert not any(isinstance(event, Answering | Done) for event in out)
+
+
+def test_C3_no_new_hop_starts_when_too_little_time_is_left() -> None:
+    way = walk()
+    way.next(NOW)
+    way.pass_on(Failed(Trouble.SPAWN_TIMEOUT, "slow"), NOW + 535)
+    assert way.next(NOW + 535) is None
+    end = way.verdict(WALL)
+    assert [r.code for r in end.records] == ["SPAWN_TIMEOUT", "DEADLINE", "DEADLINE"]
+    assert {r.trigger_type for r in end.records[1:]} == {TriggerType.SOFT}
+    assert end.failed.trouble is Trouble.SPAWN_TIMEOUT
+    assert end.status == 504
+
+
+def test_C3_a_hop_starts_while_enough_time_is_left_and_the_first_one_always() -> None:
+    way = walk()
+    way.next(NOW)
+    way.pass_on(Failed(Trouble.OVERLOADED, "no"), NOW)
+    assert way.next(NOW + 540 - HOP_NEEDS_S) is not None
+    hurried = walk(deadline_s=1.0)
+    assert hurried.next(NOW) is not None
+
+
+def test_C4_without_streaming_nothing_goes_out_before_the_end() -> None:
+    way = walk(streaming=False)
+    way.next(NOW)
+    for event in ANSWER[:-1]:
+        assert way.pass_on(event, NOW) == ()
+    assert way.pass_on(Done(), NOW) == (Answering("claude", "sonnet", 0), *ANSWER)
+
+
+@pytest.mark.parametrize("trouble", [t for t in HARD if t != Trouble.SPAWN_FAILED])
+def test_C4_without_streaming_fallback_stays_possible_to_the_end(trouble: Trouble) -> None:
+    way = walk(streaming=False)
+    out = play(way, [Started(), Text("nearly all"), *fail(trouble)], ANSWER)
+    assert out == [Answering("codex", "gpt-5.5", 1, tuple(way.records)), *ANSWER]
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_C7_an_end_without_a_final_event_is_no_success(streaming: bool) -> None:
+    way = walk(streaming=streaming)
+    out = play(way, [Started(), Text("looks whole."), *fail(Trouble.SPAWN_FAILED)])
+    assert finishes(out) == [Finish.LENGTH]
+    assert [end for _, end in way.ends if isinstance(end, Done)] == []
+
+
+# --- D, E, K: what the client is told ------------------------------------------------------------
+
+
+def test_D3_a_saturated_chain_may_be_asked_again_soon() -> None:
+    way = walk()
+    play(way, *[fail(Trouble.CONCURRENCY_LIMIT)] * 3)
+    end = way.verdict(WALL)
+    assert (end.status, end.retry_after, end.retry) == (429, 2, True)
+
+
+def test_D3_one_hop_that_was_not_saturated_makes_it_an_ordinary_exhaustion() -> None:
+    way = walk()
+    play(
+        way,
+        fail(Trouble.CONCURRENCY_LIMIT),
+        fail(Trouble.OVERLOADED),
+        fail(Trouble.CONCURRENCY_LIMIT),
+    )
+    assert way.verdict(WALL).retry is False
+
+
+def test_E4_a_soft_skip_has_a_record_and_counts_as_tried() -> None:
+    way = walk()
+    play(way, *[fail(Trouble.SOFT_TRIGGER, "five_hour at 96 of 90 percent")] * 3)
+    assert way.next(NOW) is None
+    end = way.verdict(WALL)
+    assert end.exhausted == ("claude", "codex", "vibe")
+    assert {(r.code, r.trigger_type) for r in end.records} == {("SOFT_TRIGGER", TriggerType.SOFT)}
+
+
+@pytest.mark.parametrize(
+    ("troubles", "resets", "expected"),
+    [
+        ([Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED], [WALL + 90.2, WALL + 600], 91),
+        ([Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED], [WALL + 600, WALL + 90], 90),
+        ([Trouble.QUOTA_EXHAUSTED, Trouble.OVERLOADED], [WALL - 5, None], 1),
+        ([Trouble.RATE_LIMITED, Trouble.OVERLOADED], [None, None], 60),
+        ([Trouble.SPAWN_FAILED, Trouble.RATE_LIMITED], [None, WALL + 9], None),
+        ([Trouble.SPAWN_TIMEOUT, Trouble.OVERLOADED], [None, None], None),
+    ],
+)
+def test_K_retry_after_is_the_earliest_reset(
+    troubles: list[Trouble], resets: list[float | None], expected: int | None
+) -> None:
+    way = walk("claude/sonnet", "codex/gpt-5.5")
+    play(way, *[fail(t, resets_at=at) for t, at in zip(troubles, resets, strict=True)])
+    assert way.verdict(WALL).retry_after == expected
+
+
+# --- F, H: circuits that are open, and answers that were kept ------------------------------------
+
+
+def opened(resets_at: float | None = None) -> list[Event]:
+    return [Failed(Trouble.CIRCUIT_OPEN, "3 failures", resets_at=resets_at)]
+
+
+def test_F3_an_open_circuit_is_a_soft_reason_to_move_on() -> None:
+    way = walk()
+    out = play(way, opened(), ANSWER)
+    head = out[0]
+    assert isinstance(head, Answering)
+    assert (head.hops, head.records[0].code) == (1, "CIRCUIT_OPEN")
+    assert head.records[0].trigger_type is TriggerType.SOFT
+
+
+def test_F4_if_every_circuit_is_open_the_one_that_is_due_first_is_tried() -> None:
+    way = walk()
+    play(way, opened(WALL + 30), opened(WALL + 10), opened(WALL + 20))
+    assert str(way.next(NOW)) == "codex/gpt-5.5"
+    assert [n.level for n in way.notes if n.event == "breaker_forced_attempt"] == ["warn"]
+    out = [out for event in ANSWER for out in way.pass_on(event, NOW)]
+    head = out[0]
+    assert isinstance(head, Answering)
+    assert (head.provider, head.hops) == ("codex", 1)
+    assert [record.hop for record in head.records] == [0, 2]
+
+
+def test_F4_it_is_tried_once() -> None:
+    way = walk()
+    play(way, *[opened(WALL + 30)] * 3, fail(Trouble.OVERLOADED))
+    assert way.next(NOW) is None
+    end = way.verdict(WALL)
+    assert [(r.hop, r.code) for r in end.records] == [
+        (0, "OVERLOADED"),
+        (1, "CIRCUIT_OPEN"),
+        (2, "CIRCUIT_OPEN"),
+    ]
+    assert end.failed.trouble is Trouble.OVERLOADED
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [Trouble.QUOTA_HOLD, Trouble.SOFT_TRIGGER],
+        [Trouble.CONCURRENCY_LIMIT, Trouble.CONCURRENCY_LIMIT],
+    ],
+)
+def test_F4_it_is_tried_where_no_other_hop_was_asked(others: list[Trouble]) -> None:
+    way = walk()
+    play(way, fail(others[0]), opened(), fail(others[1]))
+    assert str(way.next(NOW)) == "codex/gpt-5.5"
+
+
+@pytest.mark.parametrize("trouble", HARD)
+def test_F4_where_another_hop_was_asked_the_circuit_stays_open(trouble: Trouble) -> None:
+    way = walk()
+    play(way, opened(), fail(trouble), opened())
+    if trouble is not Trouble.CONCURRENCY_LIMIT:
+        assert way.next(NOW) is None
+
+
+def test_F4_the_owner_may_prefer_a_503_with_the_time_to_wait() -> None:
+    way = walk(try_open_circuits=False)
+    play(way, opened(WALL + 30), opened(WALL + 10), opened(WALL + 20))
+    assert way.next(NOW) is None
+    end = way.verdict(WALL)
+    assert (end.status, end.retry_after) == (503, 10)
+
+
+def test_H3_a_kept_answer_is_an_answer_of_the_hop_it_was_kept_for() -> None:
+    way = walk()
+    play(way, fail(Trouble.OVERLOADED))
+    way.next(NOW)
+    out = way.answer_kept("gpt-5.5-2026", [Text("kept"), Done()])
+    head = out[0]
+    assert isinstance(head, Answering)
+    assert (head.provider, head.model, head.hops) == ("codex", "gpt-5.5-2026", 1)
+    assert head.cache == "hit" and len(head.records) == 1
+    assert out[1:] == (Text("kept"), Done())
+    assert not way.trying and way.next(NOW) is None
+
+
+@pytest.mark.parametrize("cache", ["miss", "bypass"])
+def test_H3_an_answer_tells_what_the_cache_had_to_do_with_it(cache: str) -> None:
+    way = Walk(Chain("c", (hop("claude/sonnet"),)), streaming=True, now=NOW, cache=cache)
+    head = play(way, ANSWER)[0]
+    assert isinstance(head, Answering)
+    assert head.cache == cache
+
+
+# --- G: salvage ----------------------------------------------------------------------------------
+
+
+def test_G1_the_text_of_a_process_that_died_is_given_with_finish_length() -> None:
+    way = walk(streaming=False)
+    out = play(way, [Started(), Text("half "), Text("of it"), *fail(Trouble.SPAWN_FAILED)])
+    assert out == [
+        Answering("claude", "sonnet", 0),
+        Started(),
+        Text("half "),
+        Text("of it"),
+        Done(Finish.LENGTH, truncated=True),
+    ]
+    assert way.next(NOW) is None
+    salvaged = [n for n in way.notes if n.event == "spawn_failed_after_usable_chunks"]
+    assert [note.level for note in salvaged] == ["warn"]
+
+
+def test_G1_without_usable_text_there_is_nothing_to_salvage() -> None:
+    way = walk(streaming=False)
+    out = play(way, [Started(), Text(""), Reasoning("hm"), *fail(Trouble.SPAWN_FAILED)], ANSWER)
+    assert isinstance(out[0], Answering)
+    assert out[0].hops == 1
+
+
+@pytest.mark.parametrize("trouble", [t for t in sorted(Trouble) if t != Trouble.SPAWN_FAILED])
+def test_G2_nothing_else_is_salvaged(trouble: Trouble) -> None:
+    way = walk(streaming=False)
+    out = play(way, [Started(), Text("nearly all"), *fail(trouble)])
+    assert out == []
+    assert not way.answered
+
+
+def test_G2_a_timeout_with_text_in_hand_moves_on() -> None:
+    way = walk(streaming=False)
+    way.next(NOW)
+    way.pass_on(Text("nearly all"), NOW)
+    assert way.expire(NOW + 600) == ()
+    assert str(way.next(NOW + 1)) == "codex/gpt-5.5"
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_G3_an_error_text_is_never_content(streaming: bool) -> None:
+    way = walk("claude/sonnet", streaming=streaming)
+    notice = "You've hit your weekly limit"
+    out = play(way, [Started(), *fail(Trouble.QUOTA_EXHAUSTED, notice)])
+    assert out == []
+    assert isinstance(way.verdict(WALL), Refused)
+
+
+# --- I, J, L: what is said about it --------------------------------------------------------------
+
+
+def test_I2_a_success_after_a_failure_still_tells_of_the_failure() -> None:
+    way = walk()
+    out = play(way, fail(Trouble.RATE_LIMITED, "slow down"), ANSWER)
+    head = out[0]
+    assert isinstance(head, Answering)
+    record = head.records[0]
+    assert (record.hop, record.provider, record.model) == (0, "claude", "sonnet")
+    assert (record.code, record.error_message) == ("RATE_LIMITED", "slow down")
+
+
+def test_I4_records_and_verdicts_are_scrubbed() -> None:
+    way = walk("claude/sonnet")
+    play(way, fail(Trouble.OVERLOADED, "at /home/bob/x\nwith sk-ant-abcdefgh"))
+    end = way.verdict(WALL)
+    for text in (end.failed.detail, end.records[0].error_message):
+        assert text == "at [path] with [secret]"
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+@pytest.mark.parametrize(
+    ("asked", "answered", "differs"),
+    [
+        ("sonnet", "claude-sonnet-5-5", False),
+        ("sonnet", "claude-haiku-5", True),
+        ("gpt-5.5", "GPT-5.5-2026-10-01", False),
+        ("gpt-5.5", None, False),
+    ],
+)
+def test_J4_the_model_that_really_answers_is_reported(
+    streaming: bool, asked: str, answered: str | None, differs: bool
+) -> None:
+    way = walk(f"claude/{asked}", streaming=streaming)
+    out = play(way, [Started(answered), Text("x"), Done()])
+    head = out[0]
+    assert isinstance(head, Answering)
+    assert head.model == (answered or asked)
+    warnings = [note for note in way.notes if note.event == "model_differs"]
+    assert bool(warnings) == differs
+    if differs:
+        assert warnings[0].level == "warn"
+        assert (warnings[0].fields["asked"], warnings[0].fields["answered"]) == (asked, answered)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "event"),
+    [
+        (Trouble.OVERLOADED, "fallback_hard_trigger"),
+        (Trouble.SOFT_TRIGGER, "fallback_soft_trigger"),
+        (Trouble.BAD_REQUEST, "fallback_client_error_no_fallback"),
+        (Trouble.AUTH_MISSING, "fallback_auth_missing_no_fallback"),
+        (Trouble.UNKNOWN, "fallback_non_trigger_error"),
+    ],
+)
+def test_L1_each_failure_is_noted_with_its_class(trouble: Trouble, event: str) -> None:
+    way = walk()
+    play(way, fail(trouble))
+    notes = {note.event: note.fields for note in way.notes}
+    assert notes["fallback_hop_error"]["code"] == trouble.value
+    fields = notes[event]
+    assert (fields["hop"], fields["provider"], fields["model"]) == (0, "claude", "sonnet")
+
+
+def test_L2_log_and_header_carry_the_same_classification_and_the_next_provider() -> None:
+    way = walk()
+    play(way, fail(Trouble.OVERLOADED), fail(Trouble.AUTH_MISSING))
+    noted = [n.fields for n in way.notes if n.event.startswith("fallback_hop_error")]
+    assert [(f["code"], f["trigger_type"]) for f in noted] == [
+        (r.code, r.trigger_type) for r in way.records
+    ]
+    hard = next(n.fields for n in way.notes if n.event == "fallback_hard_trigger")
+    assert hard["next_provider"] == "codex"
+
+
+def test_L3_no_word_of_prompt_answer_or_error_is_in_the_notes() -> None:
+    way = walk()
+    play(
+        way, fail(Trouble.OVERLOADED, "CANARY-1"), [Text("CANARY-2"), Reasoning("CANARY-3"), Done()]
+    )
+    assert "CANARY" not in repr(way.notes)
+
+
+def test_K_an_answer_that_is_not_the_wanted_json_is_an_error_and_no_fallback() -> None:
+    way = walk(streaming=False)
+    play(way, [Started(), *fail(Trouble.FORMAT_MISMATCH)])
+    assert way.next(NOW) is None
+    assert way.verdict(WALL).status == 502

@@ -1,0 +1,232 @@
+"""What must be true of every walk, whatever the events are and whenever they come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from olp.core.chains import Chain, Policy
+from olp.core.walk import NOT_ASKED, Clocks, Walk
+from olp.events import (
+    Answering,
+    Done,
+    Event,
+    Failed,
+    Finish,
+    Output,
+    Quota,
+    Reasoning,
+    Started,
+    Text,
+    Trouble,
+    Usage,
+)
+from olp.model import Hop
+
+PROVIDERS = ("claude", "codex", "vibe")
+WALL = 1_800_000_000.0
+
+GATES: tuple[Literal["content"], Literal["reasoning"]] = ("content", "reasoning")
+ACTIONS: tuple[Literal["commit"], Literal["advance"]] = ("commit", "advance")
+AUTHS: tuple[Literal["stop"], Literal["advance"]] = ("stop", "advance")
+
+Moment = tuple[float, Event | None]
+"""Seconds that pass, and then an event, or only the clock."""
+
+EVENTS: tuple[Event | None, ...] = (
+    *(None, None, None, Started(), Started("m0"), Started("other")),
+    *(Text(""), Text("x"), Text("yy"), Reasoning(""), Reasoning("hm"), Quota(()), Usage(1, 1)),
+    *map(Done, Finish),
+    *(Failed(trouble, "no") for trouble in Trouble),
+    *(Failed(Trouble.UNKNOWN, "no", status=status) for status in (400, 429, 500)),
+)
+WAITS = (0.0, 0.0, 0.1, 1 / 3, 4.9, 5.0, 20.0, 29.9, 30.0, 60.0, 240.0, 541.7, 600.0)
+
+# Long lists of ready-made values: drawing from them is quick, so that many walks are tried.
+_moments = st.sampled_from([(wait, event) for event in EVENTS for wait in WAITS])
+_attempt: st.SearchStrategy[list[Moment]] = st.lists(_moments, max_size=8)
+_policies = st.sampled_from(
+    [
+        Policy(gate=gate, gate_action=action, on_auth_missing=auth, deadline_s=deadline)
+        for gate in GATES
+        for action in ACTIONS
+        for auth in AUTHS
+        for deadline in (540.0, 30.0)
+    ]
+)
+_skips = st.sampled_from([False, False, False, True])
+_SKIPPED: st.SearchStrategy[list[Moment]] = st.sampled_from(
+    [
+        [(0.0, Failed(trouble, "skipped", resets_at=at))]
+        for trouble in NOT_ASKED
+        for at in (None, 10.0, 20.0)
+    ]
+)
+
+
+@dataclass
+class Story:
+    """One walk from its beginning to its end."""
+
+    walk: Walk
+    count: int
+    streaming: bool
+    tried: list[Hop] = field(default_factory=list)
+    out: list[Output] = field(default_factory=list)
+    out_by: list[int] = field(default_factory=list)
+    failed_after_output: bool = False
+
+    def take(self, outputs: tuple[Output, ...]) -> None:
+        self.out += outputs
+        self.out_by += [len(self.tried) - 1] * len(outputs)
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    """A walk that was gone to its end. Each hop's texts carry its index, to see whose goes out."""
+    count = draw(st.integers(1, 3))
+    now = draw(st.sampled_from([0.0, 0.1, 1000.0, 98765.4321]))
+    streaming = draw(st.booleans())
+    hops = tuple(Hop(name, f"m{index}") for index, name in enumerate(PROVIDERS[:count]))
+    walk = Walk(
+        Chain("c", hops, draw(_policies)),
+        streaming=streaming,
+        now=now,
+        clocks={"codex": Clocks(20, 5, 60)},
+    )
+    story = Story(walk, count, streaming)
+    while (hop := walk.next(now)) is not None:
+        story.tried.append(hop)
+        assert len(story.tried) <= count + 1, "the walk ends"
+        now = _live(story, draw(_SKIPPED if draw(_skips) else _attempt), now)
+    return story
+
+
+def _live(story: Story, attempt: list[Moment], now: float) -> float:
+    walk, mark = story.walk, f"<{len(story.tried) - 1}>"
+    for seconds, event in [*attempt, (0.0, Failed(Trouble.SPAWN_FAILED, "silence"))]:
+        now += seconds
+        if not walk.trying:
+            break
+        if now >= walk.wake_at:
+            story.take(walk.expire(now))
+        if isinstance(event, Text) and event.text:
+            event = Text(event.text + mark)
+        if event is not None:
+            before = bool(story.out)
+            story.take(walk.pass_on(event, now))
+            story.failed_after_output |= before and isinstance(event, Failed)
+    assert not walk.trying
+    return now
+
+
+def answer_of(story: Story) -> Answering:
+    head = story.out[0]
+    assert isinstance(head, Answering)
+    return head
+
+
+everything = settings(max_examples=200, deadline=None)
+
+
+@everything
+@given(stories())
+def test_B1_nothing_is_tried_after_the_first_output(story: Story) -> None:
+    assert len(set(story.out_by)) <= 1, "all output is of one attempt"
+    if story.out:
+        assert story.out_by[0] == len(story.tried) - 1, "and that is the last one"
+
+
+@everything
+@given(stories())
+def test_B1_an_answering_goes_out_at_most_once_and_first(story: Story) -> None:
+    heads = [index for index, event in enumerate(story.out) if isinstance(event, Answering)]
+    assert heads == ([0] if story.out else [])
+
+
+@everything
+@given(stories())
+def test_A1_hops_are_tried_once_each_and_in_order(story: Story) -> None:
+    indexes = [PROVIDERS.index(hop.provider) for hop in story.tried]
+    in_turn = indexes[:-1] if story.walk.forced else indexes
+    assert in_turn == sorted(set(in_turn))
+
+
+@everything
+@given(stories())
+def test_F4_an_open_circuit_is_forced_only_if_nobody_was_asked(story: Story) -> None:
+    if story.walk.forced:
+        ends = [end for _, end in story.walk.ends[:-1]]
+        assert all(isinstance(end, Failed) and end.trouble in NOT_ASKED for end in ends)
+        assert len(ends) == story.count
+        assert len(story.tried) <= story.count + 1
+
+
+@everything
+@given(stories())
+def test_A3_the_head_names_the_hop_that_serves_and_tells_of_every_hop_before(story: Story) -> None:
+    if story.out:
+        head = answer_of(story)
+        assert head.provider == story.tried[-1].provider == PROVIDERS[head.hops]
+        before = [hop for hop in range(story.count) if hop != head.hops]
+        told = [record.hop for record in head.records]
+        assert told == (before if story.walk.forced else before[: head.hops])
+
+
+@everything
+@given(stories())
+def test_A4_a_verdict_exists_exactly_if_nothing_was_answered(story: Story) -> None:
+    assert story.walk.answered == bool(story.out)
+    if not story.walk.answered:
+        end = story.walk.verdict(WALL)
+        assert end.status >= 400
+        assert end.records and end.records[0].hop == 0
+        assert end.hops <= story.count
+        assert not end.exhausted or (end.provider, end.hops) == ("claude", story.count)
+
+
+@everything
+@given(stories())
+def test_B2_no_text_of_a_failed_hop_goes_out_with_another_hops_answer(story: Story) -> None:
+    mine = f"<{len(story.tried) - 1}>"
+    for event in story.out:
+        if isinstance(event, Text) and event.text:
+            assert event.text.endswith(mine)
+
+
+@everything
+@given(stories())
+def test_B3_an_answer_ends_once_and_never_with_stop_after_a_failure(story: Story) -> None:
+    ends = [event for event in story.out if isinstance(event, Done | Failed)]
+    if story.out:
+        assert len(ends) == 1 and story.out[-1] is ends[0]
+    if story.failed_after_output:
+        end = story.out[-1]
+        assert isinstance(end, Failed) or end == Done(Finish.LENGTH, truncated=True)
+
+
+@everything
+@given(stories())
+def test_C4_without_streaming_what_goes_out_is_one_whole_answer(story: Story) -> None:
+    if story.out and not story.streaming:
+        assert isinstance(story.out[-1], Done)
+
+
+@everything
+@given(stories())
+def test_D2_every_attempt_ends_exactly_once_in_the_books(story: Story) -> None:
+    ended = [hop for hop, _ in story.walk.ends]
+    assert [hop for hop in ended if hop in story.tried] == story.tried
+    assert len(ended) == len(set(ended)) + story.walk.forced
+
+
+@everything
+@given(stories())
+def test_I2_records_are_of_hops_in_order_once_each(story: Story) -> None:
+    hops = [record.hop for record in story.walk.records]
+    assert hops == sorted(set(hops))
+    if not story.walk.answered and not story.walk.forced:
+        assert hops == list(range(len(hops)))

@@ -1,0 +1,1 @@
+"""The public APIs: bodies in, bytes out."""

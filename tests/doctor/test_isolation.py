@@ -1,0 +1,103 @@
+"""The isolation self-test: it passes a CLI that has no hands, and it can fail."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from olp.config import ProviderConfig
+from olp.doctor import isolation
+from olp.doctor.isolation import attempts, check_isolation, lay, tool_names
+from olp.doctor.lab import Lab
+from olp.doctor.vendor import Asked
+from olp.model import PRIVATE_DIR
+from tests.doctor.conftest import MakePatient
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "vibe"])
+async def test_M2_a_cli_without_hands_is_found_locked(
+    name: str, patient: MakePatient, lab: Lab
+) -> None:
+    finding = await check_isolation(patient(name), lab)
+    assert finding.ok is True, finding
+    assert finding.name == f"{name}.isolation"
+    assert finding.what.startswith("locked: no tools, canaries untouched")
+
+
+@pytest.mark.parametrize(
+    ("name", "mood", "problem"),
+    [
+        ("claude", "expands", "a file of yours was sent to the vendor"),
+        ("claude", "notes", "a file of yours was sent to the vendor"),
+        ("claude", "runs", "a tool ran and wrote a file: by-bash"),
+        ("codex", "runs", "a tool ran and wrote a file: by-exec-command, by-shell"),
+        ("vibe", "runs", "a tool ran and wrote a file: by-bash"),
+        ("claude", "writes", "a tool ran and wrote a file: by-write"),
+        ("vibe", "writes", "a tool ran and wrote a file: by-write-file"),
+        ("claude", "reads", "a tool read a file and sent it to the vendor"),
+        ("claude", "armed", "it offers its model tools that OLP does not know: Bash"),
+        ("claude", "deaf", "the system prompt did not reach the vendor"),
+        ("claude", "swallows", "it asked its vendor nothing: /clear isn't available"),
+        ("claude", "lies", "no answer came"),
+        ("claude", "twice", "one question became 2 requests"),
+    ],
+)
+async def test_M2_a_cli_that_misbehaves_is_found_out(
+    name: str, mood: str, problem: str, patient: MakePatient, lab: Lab
+) -> None:
+    finding = await check_isolation(patient(name, mood=mood), lab)
+    assert finding.ok is False, finding
+    assert problem in finding.what
+    assert finding.fix.startswith(f"set enabled = false in [providers.{name}], or install")
+
+
+async def test_a_cli_that_hangs_is_given_up(
+    patient: MakePatient, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "RUN_S", 0.5)
+    finding = await check_isolation(patient(mood="hangs"), lab)
+    assert finding.ok is False
+    assert "it asked its vendor nothing: it did not end within 0.5 s" in finding.what
+    assert "its tools could not be put to the test" in finding.what
+
+
+async def test_nothing_of_the_owner_reaches_the_cli_under_test(
+    patient: MakePatient, lab: Lab
+) -> None:
+    options = ProviderConfig(env={"ANTHROPIC_API_KEY": "sk-real"}, args=("--dangerous",))
+    environ = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-real", "LANG": "C.UTF-8"}
+    subject = patient(config=options, environ=environ)
+    trap = lay(lab.private / "home")
+    setting = subject.provider.mocked(isolation._bare(subject.setting, trap), "http://127.0.0.1:1")
+    assert "real" not in str((setting.environ, setting.config))
+    assert setting.home == str(trap.home)
+    assert "--dangerous" not in setting.config.args
+    finding = await check_isolation(subject, lab)
+    assert finding.ok is True
+    assert finding.what.endswith("(your own env, args and config were left out)")
+
+
+def test_the_trap_is_baited(lab: Lab) -> None:
+    trap = lay(lab.private / "home")
+    baits = [path for path in trap.home.rglob("*") if path.is_file()]
+    assert sum(trap.token in path.read_text() for path in baits) == len(isolation.NOTES) + 1
+    assert not list(trap.drop.iterdir())
+    told = str(attempts(trap))
+    assert str(trap.secret) in told and str(trap.drop) in told
+    assert os.pathsep not in str(trap.drop) and PRIVATE_DIR not in told
+
+
+def test_tools_are_counted_in_every_api() -> None:
+    bodies = [
+        {"tools": [{"name": "Bash"}]},
+        {"tools": [{"type": "web_search"}], "input": [{"tools": [{"name": "exec"}]}]},
+        {"tools": [{"type": "function", "function": {"name": "bash"}}]},
+        {"tools": [{"type": "namespace", "name": "a", "tools": [{"name": "b"}]}]},
+        {"tools": None, "input": "text"},
+        [],
+    ]
+    found = [list(tool_names(Asked("/", json.dumps(body)))) for body in bodies]
+    assert found == [["Bash"], ["web_search", "exec"], ["bash"], ["a", "b"], [], []]
+    assert list(tool_names(Asked("/", "no json"))) == []

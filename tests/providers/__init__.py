@@ -1,0 +1,1 @@
+"""The CLIs: launches, and drivers on recorded transcripts."""

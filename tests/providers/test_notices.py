@@ -1,0 +1,369 @@
+"""What the CLIs say in words, and when a limit is reset."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from olp.events import Failed, Trouble
+from olp.providers import claude, codex, vibe
+from olp.providers.base import Exit
+from olp.providers.notices import by_status, classify, http_status, plain, reset_time
+from tests.providers.replay import play
+
+HOME = timezone(timedelta(hours=1))
+NOW = datetime(2026, 11, 30, 12, 0, tzinfo=HOME)
+"""A Monday, at noon."""
+
+QUOTA, RATE, AUTH = Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED, Trouble.AUTH_MISSING
+OVERLOAD, DEAD = Trouble.OVERLOADED, Trouble.SPAWN_FAILED
+LONG, MODEL, BAD = Trouble.CONTEXT_TOO_LONG, Trouble.MODEL_NOT_FOUND, Trouble.BAD_REQUEST
+
+CLAUDE = [
+    ("You've hit your session limit · resets 3:45pm", QUOTA),
+    ("You’ve hit your session limit ∙ resets 3:45pm", QUOTA),
+    ("You've hit your weekly limit · resets Mon 12:00am", QUOTA),
+    ("You've hit your 5-hour limit · resets 5:26am (UTC)", QUOTA),
+    ("You've hit your Opus limit · resets 3pm", QUOTA),
+    ("You've hit your Sonnet limit · resets 3pm", QUOTA),
+    ("You've hit your Fable 5 limit · resets 3pm", QUOTA),
+    ("You've hit your usage credit limit", QUOTA),
+    ("You've hit your limit · resets 8pm (Europe/Berlin)", QUOTA),
+    ("You've reached your weekly limit", QUOTA),
+    ("YOU'VE HIT YOUR LIMIT", QUOTA),
+    ("You're out of usage credits", QUOTA),
+    ("You're out of extra usage", QUOTA),
+    ("Your org is out of usage · add funds to continue", QUOTA),
+    ("Your org is out of usage · contact your admin", QUOTA),
+    ("You've hit your org's monthly spend limit · ask your admin to raise it", QUOTA),
+    ("Your seat type doesn't include usage", QUOTA),
+    ("Your seat type doesn't include usage credits", QUOTA),
+    ("Your seat type doesn't include extra usage", QUOTA),
+    ("Your usage allocation has been disabled by your admin", QUOTA),
+    ("Your group's usage limit is set to $0", QUOTA),
+    ("Fable 5 requires usage credits", QUOTA),
+    ("Claude AI usage limit reached|1796021589", QUOTA),
+    ("5-hour limit reached ∙ resets 2am", QUOTA),
+    ("24-hour limit reached • resets 2am", QUOTA),
+    ("Credit balance is too low", QUOTA),
+    ("Usage credits required for 1M context", QUOTA),
+    ("API Error: spend limit reached (daily; resets 2026-12-01)", QUOTA),
+    ("API Error: Server is temporarily limiting requests (not your usage limit)", RATE),
+    ("API Error: Request rejected (429) · This request would exceed your rate limit", RATE),
+    ("API Error: Repeated 529 Overloaded errors", OVERLOAD),
+    ("API Error: 529 Overloaded. This is a server-side issue", OVERLOAD),
+    ("API Error: 500 Internal server error", OVERLOAD),
+    ("API Error: Overloaded", OVERLOAD),
+    ("Request timed out", DEAD),
+    ("API Error: Stream ended. The response above may be incomplete.", DEAD),
+    ("Not logged in · Please run /login", AUTH),
+    ("Invalid API key · Fix external API key", AUTH),
+    ("Invalid API key · Please run /login", AUTH),
+    ("OAuth token revoked · Please run /login", AUTH),
+    ("OAuth token has expired · Please run /login", AUTH),
+    ("Please run /login · API Error: 401 Invalid authentication credentials", AUTH),
+    ("Failed to authenticate: OAuth session expired and could not be refreshed", AUTH),
+    ("Could not resolve authentication method. Expected either apiKey", AUTH),
+    ("Your organization has disabled Claude subscription access for Claude Code", AUTH),
+    ("Your ANTHROPIC_API_KEY belongs to a disabled organization", AUTH),
+    ("There's an issue with the selected model (x). It may not exist", MODEL),
+    ("Claude Opus is not available with the Claude Pro plan", MODEL),
+    ("Prompt is too long", LONG),
+    ("Request too large (max 32MB). Try with a smaller file", LONG),
+    ("Image was too large. Double press esc to go back", BAD),
+    ("PDF too large (max 100 pages, 20MB)", BAD),
+    ("API Error: claude-fable-5 can't help with this request", BAD),
+    ("/cost isn't available in this environment.", DEAD),
+    ("Something that nobody has seen", Trouble.UNKNOWN),
+]
+
+CODEX = [
+    (
+        "You've hit your usage limit. Upgrade to Pro (https://chatgpt.com/explore/pro), visit "
+        "https://chatgpt.com/codex/settings/usage to purchase more credits or try again at 3 PM.",
+        QUOTA,
+    ),
+    ("You’ve hit your usage limit. Upgrade to Plus to continue using Codex (x)", QUOTA),
+    ("You've hit your usage limit. To get more access now, send a request to your admin", QUOTA),
+    ("You've hit your usage limit. Try again later.", QUOTA),
+    ("You've hit your usage limit for GPT-5.5. Switch to another model now, or try again", QUOTA),
+    ("You've hit your usage limit. Upgrade to Pro or try again in 2 days 17 hours", QUOTA),
+    ("You've reached your usage limit. Upgrade your plan or add credits to continue", QUOTA),
+    ("Your workspace is out of credits. Add credits to continue.", QUOTA),
+    ("Your workspace is out of credits. Ask your workspace owner to refill", QUOTA),
+    ("You hit your spend cap set in your workspace settings.", QUOTA),
+    ("Quota exceeded. Check your plan and billing details.", QUOTA),
+    ("To use Codex with your ChatGPT plan, upgrade to Plus: https://x", QUOTA),
+    ("Selected model is at capacity. Please try a different model.", OVERLOAD),
+    ("We're currently experiencing high demand, which may cause temporary errors.", OVERLOAD),
+    ("We’re currently experiencing high demand, which may cause temporary errors.", OVERLOAD),
+    ("unexpected status 503 Service Unavailable: no, url: http://x", OVERLOAD),
+    ("exceeded retry limit, last status: 503 Service Unavailable, request id: x", OVERLOAD),
+    ("stream disconnected before completion: Transport error", DEAD),
+    ("exceeded retry limit, last status: 429 Too Many Requests, request id: x", RATE),
+    ("unexpected status 401 Unauthorized: x, url: http://x", AUTH),
+    ("unexpected status 403 Forbidden: x, url: http://x", AUTH),
+    ("Your access token could not be refreshed because your refresh token has expired.", AUTH),
+    ("Your access token could not be refreshed because your refresh token was revoked.", AUTH),
+    ("Your refresh token was already used. Please log out and sign in again.", AUTH),
+    ("Missing environment variable: `X`.", AUTH),
+    (
+        '{"detail":"The \'x\' model is not supported when using Codex with a ChatGPT account."}',
+        MODEL,
+    ),
+    ("The model `x` does not exist or you do not have access to it.", MODEL),
+    ("Codex ran out of room in the model's context window. Start a new thread", LONG),
+    ('{"error": {"type": "invalid_request_error", "message": "bad thing"}}', BAD),
+    ('{"error": {"code": "context_length_exceeded", "message": "x"}}', LONG),
+    ("Something that nobody has seen", Trouble.UNKNOWN),
+]
+
+VIBE = [
+    ("Error: Missing MISTRAL_API_KEY environment variable for mistral provider. Set it", AUTH),
+    ("Error: Invalid API key (from env var MISTRAL_API_KEY). Please check your API key", AUTH),
+    ("Error: Invalid API key. Please check your API key and try again.", AUTH),
+    ("Error: Rate limit exceeded. Please wait a moment before trying again.", RATE),
+    ("RateLimitError: Rate limits exceeded. Please wait a moment before trying again.", RATE),
+    ("Error: API error occurred: Status 429 Content-Type x. Body: {}", RATE),
+    ("Error: API error occurred: Status 503. Body: {}", OVERLOAD),
+    ("Error: API error occurred: Status 500. Body: {}", OVERLOAD),
+    ("Error: API error occurred: Status 400. Body: {}", BAD),
+    ("Error: API error occurred: Status 402. Body: x", QUOTA),
+    ("Error: You have reached your spending limit", QUOTA),
+    ("Error: API error occurred: Status 400. Body: Prompt is too large for model with 9", LONG),
+    ("Error: Active model 'X' not found in configuration.", MODEL),
+    ("Error: peer closed connection without sending complete message body", DEAD),
+    ("Something that nobody has seen", DEAD),
+]
+
+
+def claude_says(text: str) -> Failed:
+    line = {"type": "result", "subtype": "success", "is_error": True, "result": text}
+    driver = claude.Driver("hi", structured=False, now=NOW)
+    return play(driver, [json.dumps(line)], Exit(1)).failed
+
+
+def codex_says(text: str) -> Failed:
+    line = {"type": "turn.failed", "error": {"message": text}}
+    return play(codex.Driver("hi", now=NOW), [json.dumps(line)], Exit(1)).failed
+
+
+def vibe_says(text: str) -> Failed:
+    return play(vibe.Driver("hi", "m", now=NOW), [], Exit(2, text + "\n")).failed
+
+
+@pytest.mark.parametrize(("text", "trouble"), CLAUDE)
+def test_G3_each_wording_of_claude(text: str, trouble: Trouble) -> None:
+    assert claude_says(text).trouble is trouble
+
+
+@pytest.mark.parametrize(("text", "trouble"), CODEX)
+def test_G3_each_wording_of_codex(text: str, trouble: Trouble) -> None:
+    assert codex_says(text).trouble is trouble
+
+
+@pytest.mark.parametrize(("text", "trouble"), VIBE)
+def test_G3_each_wording_of_vibe(text: str, trouble: Trouble) -> None:
+    assert vibe_says(text).trouble is trouble
+
+
+def test_A7_a_diagnostic_on_claudes_standard_error_counts() -> None:
+    text = '[claude-code:unrecognized_model] {"model": "x"}'
+    driver = claude.Driver("hi", structured=False, now=NOW)
+    assert play(driver, [], Exit(1, text)).failed.trouble is MODEL
+
+
+@pytest.mark.parametrize("says", [claude_says, codex_says, vibe_says])
+@given(text=st.text())
+def test_S10_no_wording_is_a_crash(says: Any, text: str) -> None:
+    assert isinstance(says(text), Failed)
+
+
+# --- when a limit is reset -----------------------------------------------------------------------
+
+
+def at(month: int, day: int, hour: int, minute: int = 0, year: int = 2026) -> datetime:
+    return datetime(year, month, day, hour, minute, tzinfo=HOME)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("resets 3:45pm", at(11, 30, 15, 45)),
+        ("resets at 3:45 PM", at(11, 30, 15, 45)),
+        ("resets 3pm", at(11, 30, 15)),
+        ("resets 11am", at(12, 1, 11)),
+        ("resets 12:00pm", at(12, 1, 12)),
+        ("resets 12:01pm", at(11, 30, 12, 1)),
+        ("resets 12am", at(12, 1, 0)),
+        ("resets Mon 12:00am", at(12, 7, 0)),
+        ("resets Mon 3pm", at(11, 30, 15)),
+        ("resets Tuesday, 1am", at(12, 1, 1)),
+        ("resets Sun 11:59pm", at(12, 6, 23, 59)),
+        ("resets 8pm (Europe/Berlin)", at(11, 30, 20)),
+        ("resets 6:53am (UTC)", datetime(2026, 12, 1, 6, 53, tzinfo=UTC)),
+        ("resets 11:30am (UTC)", datetime(2026, 11, 30, 11, 30, tzinfo=UTC)),
+        (
+            "resets 8pm (America/New_York)",
+            datetime(2026, 11, 30, 20, tzinfo=ZoneInfo("America/New_York")),
+        ),
+        ("resets Dec 5 at 3pm", at(12, 5, 15)),
+        ("resets Jan 2, 9am", at(1, 2, 9, year=2027)),
+        ("or try again at 5:29 AM.", at(12, 1, 5, 29)),
+        ("or try again at Dec 5th, 2026 3:45 PM.", at(12, 5, 15, 45)),
+        ("try again at Sep 5th, 2026 3:45 PM", at(9, 5, 15, 45)),
+        ("try again at Jan 1st, 2027 12:00 AM", at(1, 1, 0, year=2027)),
+        ("or try again in 3 days 6 hours.", at(12, 3, 18)),
+        ("or try again in 2 days 17 hours 14 minutes.", at(12, 3, 5, 14)),
+        ("in 1 day", at(12, 1, 12)),
+        ("in 45 minutes", at(11, 30, 12, 45)),
+        ("in 1 hour, 5 minutes", at(11, 30, 13, 5)),
+        ("in 90 seconds", NOW + timedelta(seconds=90)),
+        ("Sign in to your account or try again in 3 hours", at(11, 30, 15)),
+        ("set in your workspace; resets 3pm", at(11, 30, 15)),
+        ("Claude AI usage limit reached|1796021589", datetime.fromtimestamp(1796021589, UTC)),
+    ],
+)
+def test_E5_the_reset_is_read_from_words(text: str, expected: datetime) -> None:
+    found = reset_time(text, NOW)
+    assert found is not None
+    assert datetime.fromtimestamp(found, HOME) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Try again later.",
+        "resets soon",
+        "in a while",
+        "resets 8pm (No/Where)",
+        "resets 8pm (Europe)",
+        "resets 8:99pm",
+        "resets Feb 30 1pm",
+        "try again at Dec 5th, 0000 3:45 PM",
+        "in 99999999999 days",
+        "|12345",
+    ],
+)
+def test_E5_what_tells_no_time_gives_none(text: str) -> None:
+    assert reset_time(text, NOW) is None
+
+
+_pieces = st.lists(
+    st.sampled_from(
+        [
+            "resets ",
+            "again at ",
+            "in ",
+            "Mon ",
+            "Feb ",
+            "29",
+            "th, ",
+            "2027 ",
+            "12",
+            ":59",
+            "am",
+            "pm",
+            " (Europe/Paris)",
+            " (UTC)",
+            "9999",
+            " days ",
+            " hours",
+            "|1796021589",
+            " ",
+            "1",
+        ]
+    )
+).map("".join)
+
+
+@given(st.one_of(st.text(), _pieces))
+def test_E5_no_words_are_a_crash(text: str) -> None:
+    found = reset_time(text, NOW)
+    assert found is None or isinstance(found, float)
+
+
+@given(st.integers(1, 12), st.integers(0, 59), st.sampled_from(["am", "pm"]), st.integers(0, 23))
+def test_E5_a_time_of_day_is_the_next_one(hour: int, minute: int, half: str, now: int) -> None:
+    here = NOW.replace(hour=now, minute=30)
+    found = reset_time(f"resets {hour}:{minute:02d}{half}", here)
+    assert found is not None
+    assert 0 < found - here.timestamp() <= 24 * 3600
+
+
+# --- the helpers ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("API Error: 529 Overloaded", 529),
+        ("unexpected status 503 Service", 503),
+        ("last status: 429 Too Many", 429),
+        ("Request rejected (429)", None),
+        ("Status 400 Content-Type", 400),
+        ("API Error: (500)", 500),
+        ("error code: 404", 404),
+        ("status 5000", None),
+        ("status 999", None),
+        ("500 reasons", None),
+        ("", None),
+    ],
+)
+def test_A7_the_status_in_an_error_text(text: str, status: int | None) -> None:
+    assert http_status(text) == status
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        (None, None),
+        (200, None),
+        (418, None),
+        (400, BAD),
+        (422, BAD),
+        (401, AUTH),
+        (403, AUTH),
+        (402, QUOTA),
+        (404, MODEL),
+        (413, LONG),
+        (429, RATE),
+        (500, OVERLOAD),
+        (529, OVERLOAD),
+    ],
+)
+def test_A7_what_a_status_means(status: int | None, trouble: Trouble | None) -> None:
+    assert by_status(status) is trouble
+
+
+def test_G3_the_first_pattern_wins_whatever_case_and_quotes() -> None:
+    patterns = (("it's a b", QUOTA), ("a b", RATE))
+    assert classify("well, IT’S A B", patterns) is QUOTA
+    assert classify("a b", patterns) is RATE
+    assert classify("c", patterns) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plain words", "plain words"),
+        ('{"error": {"message": "bad thing"}}', "bad thing"),
+        ('{"detail": "bad thing"}', "bad thing"),
+        ('Status 400. Body: {"message": "bad thing", "code": null}', "bad thing"),
+        ('{"message": 5}', '{"message": 5}'),
+        ('{"message": ""}', '{"message": ""}'),
+        ("a { b", "a { b"),
+        ("{}", "{}"),
+        ('{"a":' * 100_000, '{"a":' * 100_000),
+    ],
+    ids=lambda text: repr(text)[:30],
+)
+def test_K_a_quoted_body_is_told_as_its_sentence(text: str, said: str) -> None:
+    assert plain(text) == said
