@@ -102,7 +102,7 @@ def _set(
     for key in path[:-1]:
         inner = here.setdefault(key, {})
         if not isinstance(inner, dict):
-            inner = here[key] = {}
+            return  # what stands there is wrong, and the check will say so
         here = inner
     here[path[-1]] = value
     sources[path] = source

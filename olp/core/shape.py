@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from olp.core.formats import conform
 from olp.core.stops import StopCutter
-from olp.core.tokens import cut, estimate
+from olp.core.tokens import BYTES_PER_TOKEN, cut, estimate
 from olp.events import Done, Event, Failed, Finish, Reasoning, Text, Trouble, Usage
 from olp.model import Request
 
@@ -21,11 +21,12 @@ class Shaper:
 
     def __init__(self, request: Request, *, enforce_tokens: bool = True) -> None:
         self._request = request
-        self._limit = request.max_tokens if enforce_tokens else None
+        limited = enforce_tokens and request.max_tokens is not None
+        self._limit = (request.max_tokens or 0) * BYTES_PER_TOKEN if limited else None
         self._stops = StopCutter(request.stop)
         self._format = request.format
         self._answer: list[str] = []
-        self._tokens = 0
+        self._bytes = 0
         self._half = ""
         self._usage: Usage | None = None
         self.over = False
@@ -59,8 +60,8 @@ class Shaper:
 
     def _take(self, text: str) -> list[Event]:
         finish = Finish.STOP if self._stops.hit else None
-        if self._limit is not None and self._tokens + estimate(text) > self._limit:
-            text = cut(text, self._limit - self._tokens)
+        if self._limit is not None and (rest := self._limit - self._bytes) < _bytes(text):
+            text = cut(text, rest)
             finish = Finish.LENGTH
         out = self._emit(text)
         return out + self._done(Done(finish), cut_short=True) if finish else out
@@ -76,7 +77,7 @@ class Shaper:
         if not text:
             return []
         self._answer.append(text)
-        self._tokens += estimate(text)
+        self._bytes += _bytes(text)
         return [] if self._format else [Text(text)]
 
     def _done(self, done: Done, *, cut_short: bool = False) -> list[Event]:
@@ -126,3 +127,7 @@ def repaired(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))

@@ -15,7 +15,6 @@ def estimate(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
-def cut(text: str, tokens: int) -> str:
-    """The start of `text` that is at most about `tokens` tokens, cut between characters."""
-    data = text.encode("utf-8", "replace")[: tokens * BYTES_PER_TOKEN]
-    return data.decode("utf-8", "ignore")
+def cut(text: str, size: int) -> str:
+    """The start of `text` that is at most `size` bytes of UTF-8, cut between characters."""
+    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")

@@ -335,7 +335,10 @@ class Walk:
             return
         if self._moves_on(trigger):
             fields["next_provider"] = following[0].provider if following else None
-        self._note(_TRIGGER_EVENTS[trigger], "warn", **fields)
+        name = _TRIGGER_EVENTS[trigger]
+        if trigger is TriggerType.AUTH_MISSING and self._moves_on(trigger):
+            name = "fallback_auth_missing_advance"
+        self._note(name, "warn", **fields)
 
     def _note(self, event: str, level: str, **fields: Any) -> None:
         if self._attempt is not None:

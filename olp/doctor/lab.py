@@ -9,12 +9,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from olp.errors import StartError
 from olp.events import Done, Event, Failed, Trouble
-from olp.model import Launch
-from olp.providers.base import CloseInput, Driver, Exit, Step
+from olp.model import Launch, Request
+from olp.providers.base import CloseInput, Driver, Exit, Ready, Session, Settle, Step
 from olp.runtime.log import Log
 from olp.runtime.tasks import Tasks
 from olp.runtime.worker import Worker
@@ -36,8 +37,10 @@ class Lab:
         async with Worker(launch, driver, self, self.tasks, time.monotonic) as worker:
             while not (events and isinstance(events[-1], Done | Failed)):
                 more = await worker.events(until)
-                late = Failed(Trouble.SPAWN_TIMEOUT, f"it did not end within {seconds:g} s")
-                events += more or [late]
+                events += more
+                if not more and time.monotonic() >= until:
+                    late = f"it did not end within {seconds:g} s"
+                    events.append(Failed(Trouble.SPAWN_TIMEOUT, late))
         return events
 
 
@@ -78,7 +81,7 @@ class Listener:
 
 
 class Bystander:
-    """A driver that asks as `driver` would and then does not interfere: the CLI goes on to its end,
+    """A driver that asks as `driver` would and then does not step in: the CLI goes on to its end,
     whatever it does."""
 
     def __init__(self, driver: Driver) -> None:
@@ -92,3 +95,54 @@ class Bystander:
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         return [Done()]
+
+
+class OneTurn:
+    """A driver that puts one request to a session, as soon as that is ready."""
+
+    def __init__(self, session: Session, request: Request, model: str, now: datetime) -> None:
+        self._session = session
+        self._request = request
+        self._model = model
+        self._now = now
+        self._asked = False
+
+    def start(self) -> Sequence[Step]:
+        return self._after(self._session.start())
+
+    def receive(self, line: str) -> Sequence[Step]:
+        return self._after(self._session.receive(line))
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        return self._session.exited(exit)
+
+    def _after(self, steps: Sequence[Step]) -> Sequence[Step]:
+        if self._asked or not any(isinstance(step, Ready) for step in steps):
+            return [step for step in steps if not isinstance(step, Ready)]
+        self._asked = True
+        return self._after([*steps, *self._session.ask(self._request, self._model, self._now)])
+
+
+class Lingering:
+    """A driver that does as `driver` does, but where that would end the CLI, leaves it to itself
+    for some seconds first. For a CLI that waits for the next request and so never ends."""
+
+    def __init__(self, driver: Driver, seconds: float) -> None:
+        self._driver = driver
+        self._seconds = seconds
+        self._over = False
+
+    def start(self) -> Sequence[Step]:
+        return self._driver.start()
+
+    def receive(self, line: str) -> Sequence[Step]:
+        if self._over:
+            return []
+        steps = self._driver.receive(line)
+        if not any(isinstance(step, Failed) for step in steps):
+            return steps
+        self._over = True
+        return [Settle(self._seconds)]
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        return [Done()] if self._over else self._driver.exited(exit)

@@ -7,7 +7,7 @@ gets, and can play the model that was talked into using tools. Nothing leaves th
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -118,17 +118,27 @@ def _anthropic(model: str, text: str, calls: Sequence[Call]) -> Events:
 
 
 def _openai(model: str, text: str, calls: Sequence[Call]) -> Events:
-    items: list[dict[str, Any]] = [_openai_call(n, call) for n, call in enumerate(calls)]
-    content = [{"type": "output_text", "text": text}]
-    items = items or [{"type": "message", "role": "assistant", "id": "msg_1", "content": content}]
+    items = [_openai_call(number, call) for number, call in enumerate(calls)]
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    done = [
+        {"type": "response.output_item.done", "output_index": number, "item": item}
+        for number, item in enumerate(items)
+    ]
     return [
         {"type": "response.created", "response": {"id": "resp_1", "model": model}},
-        *(
-            {"type": "response.output_item.done", "output_index": n, "item": item}
-            for n, item in enumerate(items)
-        ),
+        *(done or _openai_text(text)),
         {"type": "response.completed", "response": {"id": "resp_1", "usage": usage}},
+    ]
+
+
+def _openai_text(text: str) -> Events:
+    item = {"type": "message", "role": "assistant", "id": "msg_1"}
+    whole = [{"type": "output_text", "text": text}]
+    at = {"output_index": 0, "item_id": "msg_1", "content_index": 0}
+    return [
+        {"type": "response.output_item.added", "output_index": 0, "item": item | {"content": []}},
+        {"type": "response.output_text.delta", **at, "delta": text},
+        {"type": "response.output_item.done", "output_index": 0, "item": item | {"content": whole}},
     ]
 
 
@@ -164,3 +174,24 @@ _APIS: Mapping[str, Callable[[str, str, Sequence[Call]], Events]] = {
     "/v1/responses": _openai,
     "/v1/chat/completions": _mistral,
 }
+
+
+def tool_names(asked: Asked) -> Iterator[str]:
+    """The tools that a request offers to the model, whichever API it speaks."""
+    try:
+        body = json.loads(asked.body)
+    except ValueError:
+        return
+    yield from _names(body.get("tools") if isinstance(body, dict) else None)
+    items = body.get("input") if isinstance(body, dict) else None
+    for item in items if isinstance(items, list) else ():
+        yield from _names(item.get("tools") if isinstance(item, dict) else None)
+
+
+def _names(tools: Any) -> Iterator[str]:
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, dict):
+            function = tool.get("function")
+            named = function if isinstance(function, dict) else tool
+            yield str(named.get("name") or tool.get("type"))
+            yield from _names(tool.get("tools"))

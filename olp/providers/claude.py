@@ -10,6 +10,7 @@ assistant message of the model `<synthetic>` and a result that says `success`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -368,8 +369,13 @@ class Driver:
             login_hint(FACTS) if trouble is Trouble.AUTH_MISSING else text,
             status if isinstance(status, int) else http_status(text),
             self._resets_at(text) if limited else None,
-            model_limit=limited and self._limit.get("rateLimitType") in _MODEL_LIMITS,
+            model_limit=limited and self._of_one_model(text),
         )
+
+    def _of_one_model(self, text: str) -> bool:
+        if self._limit.get("rateLimitType") in _MODEL_LIMITS:
+            return True
+        return re.search(r"\byour (opus|sonnet|haiku|fable)\b[\w. ]* limit", text, re.I) is not None
 
     def _trouble(self, told: Mapping[str, Any], status: object, text: str) -> Trouble:
         said = classify(text, _PATTERNS)

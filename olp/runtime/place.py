@@ -15,7 +15,7 @@ import secrets
 import shutil
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import platformdirs
@@ -52,10 +52,21 @@ class RunPlace:
                 raise StartError(f"cannot write in the folder {folder}")
         if any(self.work.iterdir()):
             raise StartError(f"the working directory of the CLIs must be empty: {self.work}")
-        swept = self._sweep()
-        self._lock = os.open(self._runs / self.run_id, os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with self._alone():
+            swept = self._sweep()
+            self._lock = os.open(self._runs / self.run_id, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return swept
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One start at a time: another's sweep must not find this run's file before its lock."""
+        descriptor = os.open(self._runs, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def close(self) -> None:
         """The run is over: end what it left, and give its lock back."""
@@ -68,7 +79,11 @@ class RunPlace:
     def _sweep(self) -> int:
         ended = 0
         for file in self._runs.iterdir():
-            descriptor = os.open(file, os.O_RDWR)
+            try:
+                descriptor = os.open(file, os.O_RDWR)
+            except FileNotFoundError:
+                # That run has just ended by itself.
+                continue
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -8,10 +8,11 @@ own file, so that the new token is not lost with the folder.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from olp.model import PRIVATE_DIR, Launch
@@ -26,9 +27,16 @@ class PrivateFolder:
     def __init__(self, base: Path, prefix: str, launch: Launch) -> None:
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
         self._launch = launch
-        for name, data in launch.files.items():
+        try:
+            self._fill()
+        except BaseException:
+            shutil.rmtree(self.path, ignore_errors=True)
+            raise
+
+    def _fill(self) -> None:
+        for name, data in self._launch.files.items():
             _write_private(self._inside(name), data)
-        for name, target in launch.links.items():
+        for name, target in self._launch.links.items():
             if Path(target).exists():
                 self._inside(name).symlink_to(target)
             else:
@@ -62,8 +70,8 @@ class PrivateFolder:
         """Carry a new login back, and remove the folder."""
         for name, target in self._launch.links.items():
             path = self.path / name
-            if path.is_file() and not path.is_symlink() and _newer(path, Path(target)):
-                _replace(Path(target), path.read_bytes())
+            if path.is_file() and not path.is_symlink():
+                _carry_back(path, Path(target).resolve())
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -73,14 +81,37 @@ def _write_private(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _newer(path: Path, target: Path) -> bool:
-    return not target.exists() or path.stat().st_mtime >= target.stat().st_mtime
+def _carry_back(path: Path, target: Path) -> None:
+    """Put the file `path` in place of `target`, unless that is newer, in one step: a reader sees
+    the old or the new one and never a half.
 
-
-def _replace(target: Path, data: bytes) -> None:
-    """Write `data` to `target` so that a reader sees the old or the new file, never a half."""
+    Several processes may have got a new token at the same time, and each would take the others'
+    for its own work. So they go one after another, and a file keeps the time at which its CLI
+    wrote it, by which the newest wins.
+    """
     with contextlib.suppress(OSError):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = target.with_name(f"{target.name}.olp-{os.getpid()}")
-        _write_private(temporary, data)
-        temporary.replace(target)
+        with _alone_in(target.parent):
+            if target.exists() and path.stat().st_mtime_ns < target.stat().st_mtime_ns:
+                return
+            descriptor, name = tempfile.mkstemp(prefix=f"{target.name}.olp-", dir=target.parent)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(path.read_bytes())
+                shutil.copystat(path, name)
+                Path(name).chmod(0o600)
+                Path(name).replace(target)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keeps every other user of this function out of `folder`, in this process and in others."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -162,14 +162,18 @@ def _with_death_signal(argv: Sequence[str]) -> Sequence[str]:
 _SETPRIV = shutil.which("setpriv") if sys.platform == "linux" else None
 
 
+class ProgramMissing(Exception):
+    """There is no such program."""
+
+
 async def start(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> Child:
     """Start `argv` in a session of its own, with exactly `env`.
 
-    FileNotFoundError if the program is not there; another OSError if it cannot be started.
+    ProgramMissing if the program is not there; OSError if it cannot be started.
     """
     program = shutil.which(argv[0], path=env.get("PATH"))
     if program is None:
-        raise FileNotFoundError(argv[0])
+        raise ProgramMissing(argv[0])
     loop = asyncio.get_running_loop()
     _, child = await loop.subprocess_exec(
         Child,

@@ -79,7 +79,7 @@ class Worker:
         """Start the process. That it cannot be started is told by `events`."""
         try:
             await self._start()
-        except FileNotFoundError:
+        except process.ProgramMissing:
             missing = Path(self._launch.argv[0]).name
             self._pending = [Failed(Trouble.CLI_NOT_FOUND, f"{missing} is not installed")]
         except OSError as error:
@@ -148,8 +148,13 @@ class Worker:
         except LineTooLong as error:
             return [Failed(Trouble.SPAWN_FAILED, str(error))]
         events: list[Event] = []
-        for line in lines:
-            events += self._do(self._driver.receive(line))
+        try:
+            for line in lines:
+                events += self._do(self._driver.receive(line))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            # A field of another type than ever seen: a CLI that speaks differently now.
+            said = f"the CLI said something unexpected ({type(error).__name__})"
+            return [*events, Failed(Trouble.SPAWN_FAILED, said)]
         return events if data else events + self._closing(events)
 
     def begin_report(self) -> None:

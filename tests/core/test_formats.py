@@ -140,3 +140,28 @@ def test_N4_no_text_makes_the_check_fail_otherwise(text: str) -> None:
     for wanted in (OBJECT, NUMBER):
         body, problem = conform(text, wanted)
         assert problem is not None or json.loads(body)
+
+
+def test_M5_a_hostile_schema_ends_in_time() -> None:
+    deep: dict[str, object] = {"a40": {"type": "string"}}
+    for level in range(40):
+        ref = {"$ref": f"#/$defs/a{level + 1}"}
+        deep[f"a{level}"] = {"allOf": [ref, ref]}
+    schema = {"$defs": deep, "$ref": "#/$defs/a0"}
+    assert conform('"x"', JsonFormat(schema))[1] == "the schema takes too long to check"
+
+
+def test_M5_a_hostile_pattern_ends_in_time() -> None:
+    schema = {"type": "string", "pattern": "^(a|aa)+$"}
+    text = '"' + "a" * 60 + 'b"'
+    assert conform(text, JsonFormat(schema))[1] is not None
+
+
+def test_patterns_are_checked() -> None:
+    schema = {
+        "properties": {"x": {"pattern": "^a+$"}},
+        "patternProperties": {"^n": {"type": "number"}},
+    }
+    assert conform('{"x": "aa", "n": 1}', JsonFormat(schema))[1] is None
+    assert "'pattern'" in (conform('{"x": "b"}', JsonFormat(schema))[1] or "")
+    assert "'type'" in (conform('{"n": "1"}', JsonFormat(schema))[1] or "")
