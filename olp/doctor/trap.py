@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,10 +42,11 @@ class Trap:
         return self.home / "drop"
 
 
-def lay(home: Path) -> Trap:
-    """A trap in the new folder `home`."""
+def lay(base: Path) -> Trap:
+    """A trap in a new folder in `base`."""
+    home = Path(tempfile.mkdtemp(prefix="home-", dir=base))
     trap = Trap(home, f"canary-{secrets.token_hex(8)}")
-    trap.drop.mkdir(parents=True)
+    trap.drop.mkdir()
     for name in (*NOTES, trap.secret.name):
         (home / name).parent.mkdir(exist_ok=True)
         (home / name).write_text(f"The password is {trap.token}.\n", "utf-8")

@@ -73,10 +73,14 @@ class CodexSession:
         return [self._call("initialize", clientInfo=client, capabilities={"experimentalApi": True})]
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
+        # The conversation before is over: what the process keeps of it is given free.
+        over = self._thread
+        forget = [self._call("thread/unsubscribe", threadId=over)] if over is not None else []
         self._request, self._now, self._thread = request, now, None
         schema = request.format.schema if request.format else None
         system = system_of(request, describe_format=schema is None)
         return [
+            *forget,
             self._call(
                 "thread/start",
                 cwd=self._work,
@@ -86,7 +90,7 @@ class CodexSession:
                 environments=[],
                 model=model,
                 baseInstructions=system or self._system,
-            )
+            ),
         ]
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
@@ -137,7 +141,8 @@ class CodexSession:
     def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
         if error := message.get("error"):
             said = str(error.get("message") or "no reason given")
-            return [] if method == "turn/interrupt" else [self._failed(said, None, None)]
+            quiet = method in ("turn/interrupt", "thread/unsubscribe")
+            return [] if quiet else [self._failed(said, None, None)]
         result = message.get("result") or {}
         match method:
             case "initialize":

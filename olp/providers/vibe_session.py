@@ -73,11 +73,13 @@ class VibeSession:
         return self._call("session/new", cwd=self._work, mcpServers=[])
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
-        self._session, self._spare = self._spare, None
+        over, self._session, self._spare = self._session, self._spare, None
         self._counted = Usage()
+        # The conversation before is over: what the process keeps of it is given free.
+        forget = [self._call("session/close", sessionId=over)] if over is not None else []
         system = system_of(request, describe_format=True)
         before = (Message(Role.SYSTEM, system),) if system else ()
-        return self._prompt((*before, *request.turns), now)
+        return [*forget, *self._prompt((*before, *request.turns), now)]
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
         return self._prompt(request.turns[-1:], now)
@@ -112,7 +114,7 @@ class VibeSession:
     def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
         result = message.get("result") or {}
         if error := message.get("error"):
-            return [self._failed(error)]
+            return [] if method == "session/close" else [self._failed(error)]
         match method:
             case "initialize":
                 return [self._new()]

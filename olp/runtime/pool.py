@@ -180,6 +180,7 @@ class Pool:
             for provider in self._kinds:
                 self._tend(provider)
             self._trim()
+            self._fit_memory()
             await asyncio.sleep(CARE_EVERY_S)
 
     def _tend(self, provider: str) -> None:
@@ -254,7 +255,6 @@ class Pool:
         self._end_oldest(talks, len(talks) - config.conversations)
         idle = self._by_use()
         self._end_oldest(idle, self._count() - config.max_processes)
-        self._fit_memory()
 
     def _fit_memory(self) -> None:
         sizes = {seat: resident_mb(seat.worker.pid) for seat in self._all()}

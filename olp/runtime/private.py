@@ -43,9 +43,12 @@ class PrivateFolder:
                 self._inside(name)
 
     def _inside(self, name: str) -> Path:
-        path = self.path / name
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return path
+        """Where `name` is, its folders made one by one: `parents=True` would make them for all."""
+        folder = self.path
+        for part in Path(name).parts[:-1]:
+            folder = folder / part
+            folder.mkdir(mode=0o700, exist_ok=True)
+        return self.path / name
 
     def argv(self) -> list[str]:
         """The launch's arguments, with this folder's path in them."""

@@ -37,10 +37,20 @@ class Clis:
         pytest.skip(reason)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if _HERE in item.path.parents:
             item.add_marker(pytest.mark.real)
+    dear = [item for item in items if _too_dear(item)]
+    items[:] = [item for item in items if item not in dear]
+    config.hook.pytest_deselected(items=dear)
+
+
+def _too_dear(item: pytest.Item) -> bool:
+    """A cold vibe takes six seconds, so that only tests marked `cold_vibe` pay them."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    cold = params.get("house") == "oneshot" and params.get("cli") == "vibe"
+    return cold and item.get_closest_marker("cold_vibe") is None
 
 
 def pytest_report_header() -> str:
@@ -74,22 +84,38 @@ def scratch_home(tmp_path: Path) -> Path:
     return home
 
 
-@pytest.fixture
-def house(one_house: House) -> House:
-    """The running OLP, with no hold left by a test before."""
-    one_house.command("/olp/quota/clear")
-    return one_house
+@pytest.fixture(params=["waiting", "oneshot"])
+def house(request: pytest.FixtureRequest) -> House:
+    """The running OLP with all three CLIs, as waiting processes and as one process a request; no
+    hold is left by a test before, and what is to wait does."""
+    found: House = request.getfixturevalue(f"{request.param}_house")
+    found.command("/olp/quota/clear")
+    params = request.node.callspec.params
+    if request.param == "waiting":
+        found.wait_until_ready([params["cli"]] if "cli" in params else ["claude", "codex"])
+    return found
 
 
 @pytest.fixture(scope="session")
-def one_house(
+def waiting_house(
     clis: Clis, vendor_process: Vendors, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[House]:
-    """One running OLP over all three real CLIs."""
+    yield from _serve("auto", clis, vendor_process, tmp_path_factory.mktemp("waiting"))
+
+
+@pytest.fixture(scope="session")
+def oneshot_house(
+    clis: Clis, vendor_process: Vendors, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[House]:
+    yield from _serve("oneshot", clis, vendor_process, tmp_path_factory.mktemp("oneshot"))
+
+
+def _serve(transport: str, clis: Clis, vendor_process: Vendors, folder: Path) -> Iterator[House]:
     found = {name: clis.need(name) for name in ("claude", "codex", "vibe")}
-    folder = tmp_path_factory.mktemp("house")
     canaries(folder / "home")
     config = configuration(found, vendor_process, breaker={"threshold": 1000})
+    for options in config["providers"].values():
+        options["transport"] = transport
     with serving(config, folder) as running_house:
         yield running_house
 

@@ -8,9 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,7 @@ VIBE_MODEL = "mistral-medium-3.5"
 
 def configuration(found: Mapping[str, Found], vendors: Vendors, **more: Any) -> dict[str, Any]:
     """An olp.toml, as a table, in which each given CLI speaks to the mock vendors."""
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "claude": {
             "env": {
                 "ANTHROPIC_BASE_URL": vendors.base_url,
@@ -38,9 +39,13 @@ def configuration(found: Mapping[str, Found], vendors: Vendors, **more: Any) -> 
             }
         },
         "codex": {"env": {"MOCK_KEY": "dummy"}, "args": codex_args(vendors)},
-        "vibe": {"env": {"MISTRAL_API_KEY": "dummy"}, "config": vibe_config(vendors)},
+        "vibe": {
+            "env": {"MISTRAL_API_KEY": "dummy"},
+            "config": vibe_config(vendors),
+            "default_model": "mockm",
+        },
     }
-    providers = {
+    providers: dict[str, dict[str, Any]] = {
         name: {"command": [str(found[name].path)], **options[name]} if name in found else {}
         for name in options
     }
@@ -137,6 +142,21 @@ class House:
             lines = re.findall(r"^data: (.*)$", answer.body.decode(), re.MULTILINE)
             answer.events = [json.loads(line) for line in lines if line != "[DONE]"]
         return answer
+
+    def health(self) -> Any:
+        """What the server says of itself."""
+        with urllib.request.urlopen(f"{self.url}/health", timeout=30) as response:
+            return json.load(response)
+
+    def wait_until_ready(self, names: Sequence[str], seconds: float = 60) -> None:
+        """Until a process of each of these CLIs waits for a request."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            providers = self.health()["providers"]
+            if all(providers[name]["waiting"]["ready"] for name in names):
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"not ready after {seconds} s: {providers}")
 
     def command(self, path: str) -> Any:
         """One of the owner's commands."""

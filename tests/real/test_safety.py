@@ -23,6 +23,7 @@ TOOLS = {
 }
 
 
+@pytest.mark.cold_vibe
 @pytest.mark.parametrize(("cli", "tool"), [(c, t) for c in CLIS for t in TOOLS[c]])
 def test_M2_a_model_that_asks_for_a_tool_gets_none(
     house: House, vendors: Vendors, cli: str, tool: str, tmp_path: Path
