@@ -15,7 +15,7 @@ import pytest
 import olp.providers
 from olp.cli import house
 from olp.cli.main import cli
-from olp.cli.serve import running
+from olp.cli.running import running
 from olp.config import load
 from olp.config.render import sections
 from olp.providers import all_providers

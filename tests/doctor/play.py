@@ -19,6 +19,8 @@ from typing import Any
 
 NAME: str = globals().get("NAME", "claude")
 MOOD: str = globals().get("MOOD", "good")
+SYSTEM = ""
+"""The system prompt that a process started ahead was told."""
 
 PATHS = {"claude": "/v1/messages", "codex": "/v1/responses", "vibe": "/v1/chat/completions"}
 
@@ -46,6 +48,8 @@ def vibe_file(name: str) -> dict[str, Any]:
 
 def system() -> str:
     """The system prompt."""
+    if SYSTEM:
+        return SYSTEM
     if NAME == "claude":
         return Path(flag("--system-prompt-file")).read_text("utf-8")
     if NAME == "vibe":
@@ -92,7 +96,8 @@ def text_of(events: list[dict[str, Any]]) -> str:
     """The text of an answer."""
     texts = []
     for event in events:
-        texts.append((event.get("delta") or {}).get("text") or "")
+        delta = event.get("delta")
+        texts.append(delta.get("text") or "" if isinstance(delta, dict) else "")
         texts += [part["text"] for part in (event.get("item") or {}).get("content") or ()]
         texts += [c["delta"].get("content") or "" for c in event.get("choices") or ()]
     return "".join(texts)
@@ -136,12 +141,9 @@ def tell(text: str) -> None:
         print(json.dumps(line), flush=True)
 
 
-def main() -> None:
-    """One run."""
-    prompt = sys.stdin.read()
+def reply(prompt: str) -> None:
+    """What is done with one prompt."""
     named = re.search(r"@(\S+)", prompt)
-    if MOOD == "hangs":
-        time.sleep(60)
     if MOOD == "swallows" and prompt.strip().startswith("/"):
         tell("/clear isn't available in this environment.")
         return
@@ -153,8 +155,42 @@ def main() -> None:
         ask(prompt, [])
     events = ask(prompt, [])
     if calls := wanted(events):
+        if NAME == "claude":
+            block = {"type": "tool_use", "name": calls[0][0]}
+            event = {"type": "content_block_start", "content_block": block}
+            print(json.dumps({"type": "stream_event", "event": event}), flush=True)
+            time.sleep(0.3)  # longer than it takes to be ended for it
         events = ask(prompt, [carry_out(*call) for call in calls])
     tell("something else" if MOOD == "lies" else text_of(events))
+
+
+def serve() -> None:
+    """Started ahead: claude's control protocol, as far as it is needed."""
+    global SYSTEM
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message["type"] == "user":
+            reply(message["message"]["content"])
+            continue
+        SYSTEM = message["request"].get("systemPrompt", SYSTEM)
+        response = {"subtype": "success", "request_id": message["request_id"]}
+        print(json.dumps({"type": "control_response", "response": response}), flush=True)
+
+
+def main() -> None:
+    """One run. A mood that begins with `ahead-` is had only when started ahead."""
+    global MOOD
+    ahead = "--input-format" in sys.argv or "app-server" in sys.argv
+    if MOOD == "hangs":
+        time.sleep(60)
+    if not ahead:
+        MOOD = "good" if MOOD.startswith("ahead-") else MOOD
+        reply(sys.stdin.read())
+    elif MOOD.startswith("ahead-"):
+        MOOD = MOOD.removeprefix("ahead-")
+        serve()
+    else:
+        sys.exit("error: unknown option")
 
 
 if __name__ == "__main__":

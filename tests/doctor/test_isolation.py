@@ -9,9 +9,10 @@ import pytest
 
 from olp.config import ProviderConfig
 from olp.doctor import isolation
-from olp.doctor.isolation import attempts, check_isolation, lay, tool_names
+from olp.doctor.isolation import Way, check_isolation
 from olp.doctor.lab import Lab
-from olp.doctor.vendor import Asked
+from olp.doctor.trap import NOTES, attempts, lay
+from olp.doctor.vendor import Asked, tool_names
 from olp.model import PRIVATE_DIR
 from tests.doctor.conftest import MakePatient
 
@@ -24,6 +25,7 @@ async def test_M2_a_cli_without_hands_is_found_locked(
     assert finding.ok is True, finding
     assert finding.name == f"{name}.isolation"
     assert finding.what.startswith("locked: no tools, canaries untouched")
+    assert "(could not be started ahead: " in finding.what
 
 
 @pytest.mark.parametrize(
@@ -53,6 +55,34 @@ async def test_M2_a_cli_that_misbehaves_is_found_out(
     assert finding.fix.startswith(f"set enabled = false in [providers.{name}], or install")
 
 
+async def test_M2_a_cli_that_is_started_ahead_is_tried_so_too(
+    patient: MakePatient, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "LINGER_S", 0.7)
+    good = await check_isolation(patient(mood="ahead-good"), lab)
+    assert good.ok is True and "ahead" not in good.what, good
+    never = ProviderConfig(warm=0)
+    assert (await check_isolation(patient(mood="ahead-runs", config=never), lab)).ok is True
+
+
+@pytest.mark.parametrize(
+    ("mood", "problem"),
+    [
+        ("ahead-runs", "a tool ran and wrote a file: by-bash"),
+        ("ahead-writes", "a tool ran and wrote a file: by-write"),
+        ("ahead-reads", "a tool read a file and sent it to the vendor"),
+        ("ahead-expands", "a file of yours was sent to the vendor"),
+        ("ahead-armed", "it offers its model tools that OLP does not know: Bash"),
+    ],
+)
+async def test_M2_misbehaviour_when_started_ahead_is_found_out(
+    mood: str, problem: str, patient: MakePatient, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "LINGER_S", 0.7)
+    finding = await check_isolation(patient(mood=mood), lab)
+    assert (finding.ok, finding.what) == (False, problem)
+
+
 async def test_a_cli_that_hangs_is_given_up(
     patient: MakePatient, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +90,6 @@ async def test_a_cli_that_hangs_is_given_up(
     finding = await check_isolation(patient(mood="hangs"), lab)
     assert finding.ok is False
     assert "it asked its vendor nothing: it did not end within 0.5 s" in finding.what
-    assert "its tools could not be put to the test" in finding.what
 
 
 async def test_nothing_of_the_owner_reaches_the_cli_under_test(
@@ -69,20 +98,23 @@ async def test_nothing_of_the_owner_reaches_the_cli_under_test(
     options = ProviderConfig(env={"ANTHROPIC_API_KEY": "sk-real"}, args=("--dangerous",))
     environ = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-real", "LANG": "C.UTF-8"}
     subject = patient(config=options, environ=environ)
-    trap = lay(lab.private / "home")
-    setting = subject.provider.mocked(isolation._bare(subject.setting, trap), "http://127.0.0.1:1")
-    assert "real" not in str((setting.environ, setting.config))
-    assert setting.home == str(trap.home)
-    assert "--dangerous" not in setting.config.args
+    trap = lay(lab.private)
+    for ahead in (False, True):
+        started = Way(subject, trap, lab, ahead).start("http://127.0.0.1:1", "system", "question")
+        assert started is not None
+        launch, _ = started
+        assert "real" not in str(launch) and "--dangerous" not in launch.argv
+        assert launch.env["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1"
+        assert launch.env["HOME"] == str(trap.home)
     finding = await check_isolation(subject, lab)
     assert finding.ok is True
-    assert finding.what.endswith("(your own env, args and config were left out)")
+    assert finding.what.endswith("; your own env, args and config were left out)")
 
 
 def test_the_trap_is_baited(lab: Lab) -> None:
-    trap = lay(lab.private / "home")
+    trap = lay(lab.private)
     baits = [path for path in trap.home.rglob("*") if path.is_file()]
-    assert sum(trap.token in path.read_text() for path in baits) == len(isolation.NOTES) + 1
+    assert sum(trap.token in path.read_text() for path in baits) == len(NOTES) + 1
     assert not list(trap.drop.iterdir())
     told = str(attempts(trap))
     assert str(trap.secret) in told and str(trap.drop) in told

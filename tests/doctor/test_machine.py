@@ -11,6 +11,7 @@ from aiohttp import web
 
 from olp.config import Config, ServerConfig
 from olp.core.chains import Catalogue
+from olp.doctor import machine
 from olp.doctor.lab import Lab
 from olp.doctor.machine import (
     check_chains,
@@ -30,10 +31,11 @@ async def test_a_free_port() -> None:
     assert (finding.ok, finding.what) == (True, f"port {port} on 127.0.0.1 is free")
 
 
-async def test_a_port_that_another_program_holds() -> None:
+async def test_a_port_that_another_program_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "ASK_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        finding = await check_port(ServerConfig(port=port, body_timeout_s=1))
+        finding = await check_port(ServerConfig(port=port))
     assert finding.ok is False
     assert finding.what == f"port {port} on 127.0.0.1 is taken by another program"
     assert finding.fix == f"stop that program, or use another port: olp serve --port {port + 1}"

@@ -1,1 +1,1 @@
-"""Tests of the part that waits."""
+"""Tests of what waits: processes, folders, workers, flights. Real processes, no stand-ins."""

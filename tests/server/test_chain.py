@@ -178,7 +178,8 @@ async def test_A7_a_hard_trigger_moves_on(
 async def test_A7_a_process_that_fails_moves_on(
     open_: OpenHouse, doing: Turn, code: str, stream: bool
 ) -> None:
-    house = await open_(claude=doing, codex=says("saved"), providers={"claude": {"opening_s": 0.4}})
+    hurry = {"opening_s": 0.4} if code == "SPAWN_TIMEOUT" else {}
+    house = await open_(claude=doing, codex=says("saved"), providers={"claude": hurry})
     answer = await house.ask(stream)
     assert answer.text == "saved"
     assert answer.codes == [code]
@@ -262,7 +263,7 @@ async def test_A9_a_cli_that_would_try_again_is_ended_at_once(
     answer = await house.ask(stream, ask(model="two"))
     assert answer.text == "saved"
     assert answer.codes == [code]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     [left, _] = house.plan.calls()
     assert left.line("ended") is None
 
@@ -276,7 +277,7 @@ async def test_A9_a_cli_that_would_write_its_answer_again_is_ended_at_once(
     began = time.monotonic()
     answer = await house.ask(stream, ask(model="two"))
     assert (answer.text, answer.finish) == ("half", "length")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
     assert house.plan.spawns() == {"vibe": 1}
 
 

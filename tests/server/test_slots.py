@@ -34,7 +34,7 @@ async def test_D1_a_full_provider_moves_the_chain_on_at_once(
     await running_call(house)
     began = time.monotonic()
     second = await house.ask(stream, ask("two"))
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8
     assert second.text == "saved"
     [record] = second.detail
     assert (record["code"], record["trigger_type"]) == ("CONCURRENCY_LIMIT", "hard")
@@ -77,7 +77,8 @@ ENDS: dict[str, Turn] = {
 async def test_D2_every_end_gives_the_slot_back_once(
     open_: OpenHouse, way: str, stream: bool
 ) -> None:
-    options = {"claude": {"max_concurrent": 1, "opening_s": 0.4, "max_spawn_s": 0.6}}
+    hurry = {"opening_s": 1.5, "max_spawn_s": 1.5} if "timeout" in way else {}
+    options = {"claude": {"max_concurrent": 1, **hurry}}
     house = await open_(claude=[ENDS[way], says("again")], providers=options)
     await house.ask(stream, ask(model="claude/sonnet"))
     await until(lambda: not house.active, "the slot is back")
@@ -170,9 +171,9 @@ async def test_M6_a_client_that_leaves_leaves_nothing(
     asking.cancel()
     await until(lambda: not exists(call.pid), "the process is gone", 6)
     await until(lambda: not house.active, "the slot is back", 1)
-    await until(lambda: not house.private, "the private folder is gone", 1)
+    await until(lambda: not house.private, "the private folder is gone", 3)
     await until(lambda: house.service.in_flight == 0, "the flight is over", 1)
-    assert time.monotonic() - left < 3
+    assert time.monotonic() - left < 6
     assert house.plan.spawns() == {"claude": 1}
 
 
@@ -240,7 +241,7 @@ async def test_M6_a_reader_that_stalls_holds_nobody_up(open_: OpenHouse, stream:
         began = time.monotonic()
         answer = await house.ask(stream, ask("the quick one", model="codex/gpt-5.5"))
         assert answer.text == "quick"
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 10
 
 
 async def test_M6_a_client_that_only_stops_sending_gets_its_answer(open_: OpenHouse) -> None:

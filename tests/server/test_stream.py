@@ -51,7 +51,7 @@ async def test_B1_not_one_byte_goes_out_while_another_hop_may_still_serve(
 )
 async def test_B2_after_the_first_byte_nobody_else_is_tried(open_: OpenHouse, broken: Turn) -> None:
     house = await open_(
-        claude=broken, codex=says("never"), providers={"claude": {"max_spawn_s": 1.0}}
+        claude=broken, codex=says("never"), providers={"claude": {"max_spawn_s": 1.5}}
     )
     answer = await house.stream()
     assert answer.text == "one two"
@@ -119,21 +119,23 @@ async def test_C2_after_the_content_everything_passes(open_: OpenHouse) -> None:
     assert (answer.text, answer.reasoning, answer.finish) == ("a", "hmso", "stop")
 
 
-async def test_C2_a_slow_model_is_committed_to_when_the_gate_ends(open_: OpenHouse) -> None:
-    slow = turn(["init"], ["start"], ["sleep", 1.2], ["say", "at last"], ["end"])
+async def test_C2_a_slow_model_is_committed_to_when_the_gate_ends(
+    open_: OpenHouse, go_on: GoOn
+) -> None:
+    slow = turn(["init"], ["start"], go_on.wait, ["say", "at last"], ["end"])
     house = await open_(claude=slow, codex=says("never"), routing={"gate_s": 0.3})
     began = time.monotonic()
     async with house.opened() as response:
-        headed = time.monotonic() - began
+        assert time.monotonic() - began >= 0.3
+        go_on.now()
         async with asyncio.timeout(10):
             rest = await response.content.read()
-    assert 0.3 <= headed < 1.1
     assert b"at last" in rest
     assert house.plan.spawns() == {"claude": 1}
 
 
 async def test_C2_committed_and_then_nothing_is_an_error_event(open_: OpenHouse) -> None:
-    slow = turn(["init"], ["start"], ["sleep", 0.5], ["fail", "overloaded"])
+    slow = turn(["init"], ["start"], ["sleep", 0.8], ["fail", "overloaded"])
     house = await open_(claude=slow, codex=says("never"), routing={"gate_s": 0.1})
     answer = await house.stream()
     assert answer.error["code"] == "overloaded"
@@ -183,8 +185,8 @@ async def test_C3_the_opening_ends_where_the_vendor_begins(
 
 @BOTH
 async def test_C3_the_gate_begins_after_the_opening(open_: OpenHouse, stream: bool) -> None:
-    slow = turn(["init"], ["sleep", 0.3], ["start"], ["sleep", 0.6], ["say", "ok"], ["end"])
-    house = await open_(claude=slow, codex=says("never"), routing={"opening_s": 0.8})
+    slow = turn(["init"], ["sleep", 0.2], ["start"], ["sleep", 1.2], ["say", "ok"], ["end"])
+    house = await open_(claude=slow, codex=says("never"), routing={"opening_s": 1.3})
     assert (await house.ask(stream)).text == "ok"
 
 
@@ -194,7 +196,7 @@ async def test_C3_a_provider_may_declare_a_shorter_opening(open_: OpenHouse) -> 
     )
     began = time.monotonic()
     assert (await house.stream()).text == "saved"
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10
 
 
 async def test_C3_the_total_wins_over_what_was_buffered(open_: OpenHouse) -> None:
@@ -250,7 +252,7 @@ async def test_C4_without_streaming_fallback_is_possible_to_the_end(
 
 async def test_C5_comments_come_only_after_the_commit(open_: OpenHouse) -> None:
     slow = turn(["init"], ["start"], ["say", "a"], ["sleep", 0.6], ["say", "b"], ["end"])
-    wait = turn(["init"], ["start"], ["sleep", 0.6], ["fail", "quota"])
+    wait = turn(["init"], ["start"], ["sleep", 0.6], ["fail", "rate"])
     house = await open_(claude=[wait, slow], codex=says("x"), server={"keepalive_s": 0.1})
     answer = await house.stream()
     assert (answer.served[0], answer.comments) == ("codex", [])
@@ -271,7 +273,7 @@ async def test_C5_zero_switches_the_comments_off(open_: OpenHouse) -> None:
 @pytest.mark.parametrize("provider", ["claude", "codex", "vibe"])
 @pytest.mark.parametrize(
     "extra",
-    [[THIRTY_S], [["grandchild", "group"]], [["grandchild", "own", 3]]],
+    [[THIRTY_S], [["grandchild", "group"]], [["grandchild", "own"]]],
     ids=["lingers", "grandchild", "grandchild of its own session"],
 )
 async def test_C6_the_answer_ends_at_the_final_event(
@@ -285,8 +287,8 @@ async def test_C6_the_answer_ends_at_the_final_event(
     answer = await house.ask(stream, ask(model="one"))
     spent = time.monotonic() - began
     assert (answer.text, answer.finish) == ("all of it", "stop")
-    # vibe writes its report after the answer, and is given 3 s for it.
-    assert spent < (4.5 if provider == "vibe" else 2)
+    # What keeps the output open stays for 30 s and more.
+    assert spent < 10
 
 
 @BOTH
