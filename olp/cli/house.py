@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ import platformdirs
 from msgspec import structs
 
 from olp.config import Config, Loaded, Thresholds, load
+from olp.core.background import Shapes
 from olp.core.books import Books
 from olp.core.cache import Cache
 from olp.core.chains import Catalogue
@@ -27,8 +28,11 @@ from olp.runtime import kept
 from olp.runtime.discover import find_command
 from olp.runtime.engine import Engine
 from olp.runtime.fleet import Fleet, Member
+from olp.runtime.keyring import Keyring
 from olp.runtime.log import Log
+from olp.runtime.people import People
 from olp.runtime.place import RunPlace
+from olp.runtime.plan import Planner
 from olp.runtime.pool import Pool
 from olp.runtime.record import Record
 from olp.runtime.service import Service
@@ -107,7 +111,8 @@ def setting_of(found: Found, config: Config, state: Path) -> Setting:
 
 def with_demo(config: Config) -> Config:
     """The configuration of `--demo`: the stand-in alone, and chains that show what OLP does."""
-    return structs.replace(config, chains=dict(DEMO_CHAINS), providers={})
+    routing = structs.replace(config.routing, background="")
+    return structs.replace(config, chains=dict(DEMO_CHAINS), providers={}, routing=routing)
 
 
 def catalogue_of(config: Config, found: Mapping[str, Found]) -> Catalogue:
@@ -122,34 +127,89 @@ def catalogue_of(config: Config, found: Mapping[str, Found]) -> Catalogue:
     return Catalogue(config, models)
 
 
-def build(config: Config, found: Mapping[str, Found], place: RunPlace, log: Log) -> Service:
-    """The service over an opened `place`."""
-    used = {name: item for name, item in found.items() if item.enabled}
+def build(
+    config: Config,
+    found: Mapping[str, Found],
+    place: RunPlace,
+    log: Log,
+    before: Service | None = None,
+) -> Service:
+    """The service over an opened `place`; after a change of the configuration it goes on where
+    the one `before` is."""
     catalogue = catalogue_of(config, found)
-    for chain in catalogue.chains.values():
-        for hop in chain.hops:
-            if hop.provider not in used:
-                raise StartError(
-                    f"the chain {chain.name!r} needs {hop.provider}, which is not in use: "
-                    f"{found[hop.provider].provider.facts.install}"
-                )
+    named = _named(config, catalogue, found, log)
+    used = {name: item for name, item in found.items() if item.enabled or name in named}
     tasks = Tasks(log)
     members = {name: _member(item, config, place) for name, item in used.items()}
     fleet = Fleet(members, place, tasks, time.monotonic, _local_now, place.state / "kept")
-    record = Record(place.state / "olp.db")
-    books = Books(Slots(fleet.limits), config.breaker, {n: config.provider(n) for n in used})
-    day = datetime.now().strftime("%Y-%m-%d")
-    for provider, requests in record.counts(day).items():
-        books.quota.count(provider, day, requests)
     options = {name: config.provider(name) for name in used}
+    if before is None:
+        books, record = _first_books(config, fleet, place)
+    else:
+        books, record = before.lasting
+        for name in changed_accounts(before, members):
+            before.forget(name)
+        books.adopt(fleet.limits, config.breaker, options)
+    people = before.people if before else People(Keyring(place.state), record, log)
+    planner = _planner(config, catalogue)
     pool = Pool(fleet, options, config.workers, tasks, time.monotonic, log)
-    engine = Engine(fleet, pool, books, Cache(config.cache), record)
+    engine = Engine(fleet, pool, books, Cache(config.cache), record, queue_s=config.routing.queue_s)
     limits = _limits(config, catalogue, used)
     for provider, own in limits:
         for threshold in without_source(own, used[provider].provider.facts.windows):
             log.warn("threshold_without_source", provider=provider, threshold=threshold)
     watched = {provider for provider, own in limits if watches_windows(own)}
-    return Service(catalogue, fleet, pool, engine, record, tasks, log, sorted(watched))
+    return Service(
+        *(catalogue, fleet, pool, engine, record, people, planner, tasks, log),
+        sorted(watched),
+        before,
+    )
+
+
+def _named(config: Config, catalogue: Catalogue, found: Mapping[str, Found], log: Log) -> set[str]:
+    """The providers that chains name. One that is not installed is skipped when its hop comes,
+    like any hop that fails; one that was switched off is a contradiction."""
+    named = set()
+    for chain in catalogue.chains.values():
+        for name in (hop.provider for hop in chain.hops):
+            facts = found[name].provider.facts
+            if found[name].enabled:
+                continue
+            if config.provider(name).enabled is False or facts.rank == 0:
+                raise StartError(f"the chain {chain.name!r} needs {name}, which is switched off")
+            log.warn("cli_missing", chain=chain.name, provider=name, install=facts.install)
+            named.add(name)
+    return named
+
+
+def _planner(config: Config, catalogue: Catalogue) -> Planner:
+    name = config.routing.background
+    if name and not catalogue.knows(name):
+        raise StartError(f"[routing] sends background jobs to {name!r}, which does not exist here")
+    return Planner(Shapes(config.background), name)
+
+
+def _first_books(config: Config, fleet: Fleet, place: RunPlace) -> tuple[Books, Record]:
+    """Empty books, but for what was counted today."""
+    record = Record(place.state / "olp.db")
+    options = {name: config.provider(name) for name in fleet.members}
+    books = Books(Slots(fleet.limits), config.breaker, options)
+    day = datetime.now().strftime("%Y-%m-%d")
+    for provider, requests in record.counts(day).items():
+        books.quota.count(provider, day, requests)
+    return books, record
+
+
+def changed_accounts(before: Service, members: Mapping[str, Member]) -> Iterable[str]:
+    """The providers that are another program or account than they were."""
+    for name, member in members.items():
+        old = before.setting(name)
+        if old is not None and _account(old) != _account(member.setting):
+            yield name
+
+
+def _account(setting: Setting) -> tuple[object, ...]:
+    return setting.command, setting.config.login, setting.config.env
 
 
 def _limits(

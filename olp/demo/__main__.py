@@ -46,9 +46,10 @@ def limited() -> int:
     """The plan is used up."""
     resets = int(time.time()) + RESET_S
     window = {"utilization": 1.0, "resetsAt": resets, "status": "rejected"}
-    info = {"status": "rejected", "resetsAt": resets, "rateLimitType": "five_hour"}
-    emit("rate_limit_event", rate_limit_info={**info, "unifiedWindows": {"five_hour": window}})
-    return refuse("You've hit your session limit \u00b7 resets in 1 hour", "rate_limit", 429)
+    # The limit of one model: the demo's other models go on answering.
+    info = {"status": "rejected", "resetsAt": resets, "rateLimitType": "seven_day_opus"}
+    emit("rate_limit_event", rate_limit_info={**info, "unifiedWindows": {"seven_day_opus": window}})
+    return refuse("You've hit your Opus limit \u00b7 resets in 1 hour", "rate_limit", 429)
 
 
 def words(prompt: str) -> list[str]:

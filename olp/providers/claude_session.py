@@ -119,6 +119,11 @@ class ClaudeSession:
         message = parse_line(line)
         if message.get("type") == "control_response":
             return self._controlled(message.get("response") or {})
+        if message.get("type") == "control_request":
+            asked = (message.get("request") or {}).get("subtype")
+            return self._told(
+                [Failed(Trouble.SPAWN_FAILED, f"claude asked for {asked}; OLP ended it")]
+            )
         if self._turn is None:
             return []
         if self._waits:

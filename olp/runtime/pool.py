@@ -263,6 +263,8 @@ class Pool:
             if total <= self._config.max_memory_mb:
                 return
             total -= sizes.get(seat, 0.0)
+            # Another one would be as large, and would only be ended again.
+            self._kinds[seat.provider].not_before = self._clock() + LAST_BACKOFF_S
             self._end(seat)
 
     def _by_use(self) -> list[Seat]:
