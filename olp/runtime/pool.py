@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from olp.config import ProviderConfig, WorkersConfig
@@ -24,8 +23,9 @@ from olp.providers.base import Session
 from olp.runtime.fleet import Fleet
 from olp.runtime.log import Log
 from olp.runtime.memory import resident_mb
+from olp.runtime.seats import Kind, Seat
 from olp.runtime.tasks import Tasks
-from olp.runtime.turn import Seat, Turn
+from olp.runtime.turn import Turn
 from olp.runtime.worker import Worker
 
 BOOT_LIMIT_S = 30.0
@@ -39,19 +39,6 @@ CARE_EVERY_S = 10.0
 
 AFTER_START_S = 1.0
 """Seconds after the server's start at which the first CLIs are started."""
-
-
-@dataclass(slots=True)
-class _Kind:
-    """What the pool knows of one provider."""
-
-    warm: int
-    seats: list[Seat] = field(default_factory=list)
-    booting: int = 0
-    proven: bool = False
-    failures: int = 0
-    not_before: float = 0.0
-    trouble: str | None = None
 
 
 class Pool:
@@ -75,7 +62,7 @@ class Pool:
         self._closed = True
         on = config.max_processes > 0
         self._kinds = {
-            name: _Kind(own.warm if on and own.transport == "auto" else 0)
+            name: Kind(own.warm if on and own.transport == "auto" else 0)
             for name, own in options.items()
         }
 
@@ -100,21 +87,21 @@ class Pool:
         self._tend(hop.provider)
         return Turn(self, seat, hop, request, caller, now=self._fleet.now(), goes_on=goes_on)
 
-    def _going_on(self, kind: _Kind, known: str | None) -> Seat | None:
+    def _going_on(self, kind: Kind, known: str | None) -> Seat | None:
         idle = (s for s in kind.seats if s.idle and s.conversation == known)
         return next(idle, None) if known is not None else None
 
-    def _free(self, kind: _Kind, hop: Hop, request: Request) -> Seat | None:
+    def _free(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
         fit = [s for s in kind.seats if s.can_begin and s.session.takes(request, hop.model)]
         # One without a conversation first, then the one whose conversation is the oldest.
         return min(fit, key=lambda s: (s.conversation is not None, s.used_at), default=None)
 
-    def _soon_free(self, kind: _Kind, hop: Hop, request: Request) -> Seat | None:
+    def _soon_free(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
         """One that prepares for another conversation: sooner ready than a process that starts."""
         fit = (s for s in kind.seats if s.idle and s.session.reusable and not s.worker.ready)
         return next((s for s in fit if s.session.takes(request, hop.model)), None)
 
-    def _cold(self, kind: _Kind, hop: Hop, request: Request) -> Seat | None:
+    def _cold(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
         """A process started for this very request, as a session and not as a one-shot, so that it
         has what the waiting ones have: true turns, and text as it comes."""
         if self._count() >= self._config.max_processes or self._clock() < kind.not_before:
@@ -195,7 +182,7 @@ class Pool:
             kind.booting += 1
             self._spawn(self._boot(provider, kind), f"start of a waiting {provider}")
 
-    async def _boot(self, provider: str, kind: _Kind) -> None:
+    async def _boot(self, provider: str, kind: Kind) -> None:
         made = self._fleet.waiting(provider)
         try:
             if made is None:
@@ -205,7 +192,7 @@ class Pool:
         finally:
             kind.booting -= 1
 
-    async def _boot_one(self, provider: str, kind: _Kind, worker: Worker, session: Session) -> None:
+    async def _boot_one(self, provider: str, kind: Kind, worker: Worker, session: Session) -> None:
         try:
             await worker.open()
             events = await worker.events(self._clock() + BOOT_LIMIT_S)
@@ -220,7 +207,7 @@ class Pool:
         if not self._closed:
             self._failed(provider, kind, events)
 
-    def _failed(self, provider: str, kind: _Kind, events: Iterable[Any]) -> None:
+    def _failed(self, provider: str, kind: Kind, events: Iterable[Any]) -> None:
         said = next((e.detail for e in events if isinstance(e, Failed)), "it was not ready in time")
         wait = min(FIRST_BACKOFF_S * 2**kind.failures, LAST_BACKOFF_S)
         kind.failures += 1

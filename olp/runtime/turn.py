@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Protocol
@@ -13,42 +10,8 @@ from typing import Protocol
 from olp.core import conversation
 from olp.events import Done, Event, Failed, Finish, Text
 from olp.model import Hop, Request
-from olp.providers.base import Session
+from olp.runtime.seats import Seat
 from olp.runtime.story import Report
-from olp.runtime.worker import Worker
-
-
-@dataclass(slots=True, eq=False)
-class Seat:
-    """One such process. `conversation` is the one it last had, as it stands after its answer."""
-
-    provider: str
-    worker: Worker
-    session: Session
-    born_at: float
-    used_at: float = 0.0
-    busy: bool = False
-    conversation: str | None = None
-    watch: asyncio.Task[None] | None = None
-
-    @property
-    def idle(self) -> bool:
-        """Whether it waits and lives."""
-        return not self.busy and self.worker.alive
-
-    @property
-    def can_begin(self) -> bool:
-        """Whether it can take a conversation that is new to it."""
-        known = self.conversation is not None and not self.session.reusable
-        return self.idle and self.worker.ready and not known
-
-    async def unwatch(self) -> None:
-        """Let nobody else read what it says."""
-        watch, self.watch = self.watch, None
-        if watch is not None:
-            watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch
 
 
 class Lender(Protocol):

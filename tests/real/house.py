@@ -79,6 +79,8 @@ def vibe_config(vendors: Vendors) -> dict[str, Any]:
     return {
         "providers": [mock],
         "models": [{"name": VIBE_MODEL, "provider": "mock", "alias": "mockm"}],
+        "vibe_base_url": vendors.base_url,
+        "console_base_url": vendors.base_url,
     }
 
 

@@ -1,0 +1,56 @@
+"""What the pool keeps account of: the processes that wait, and what is known of each CLI."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+
+from olp.providers.base import Session
+from olp.runtime.worker import Worker
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """One such process. `conversation` is the one it last had, as it stands after its answer."""
+
+    provider: str
+    worker: Worker
+    session: Session
+    born_at: float
+    used_at: float = 0.0
+    busy: bool = False
+    conversation: str | None = None
+    watch: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits and lives."""
+        return not self.busy and self.worker.alive
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether it can take a conversation that is new to it."""
+        known = self.conversation is not None and not self.session.reusable
+        return self.idle and self.worker.ready and not known
+
+    async def unwatch(self) -> None:
+        """Let nobody else read what it says."""
+        watch, self.watch = self.watch, None
+        if watch is not None:
+            watch.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watch
+
+
+@dataclass(slots=True)
+class Kind:
+    """What the pool knows of one provider."""
+
+    warm: int
+    seats: list[Seat] = field(default_factory=list)
+    booting: int = 0
+    proven: bool = False
+    failures: int = 0
+    not_before: float = 0.0
+    trouble: str | None = None
