@@ -6,10 +6,13 @@ import json
 import urllib.error
 import urllib.request
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any
 
 from olp.config import Config
 from olp.errors import OLPError
+from olp.runtime.keyring import local_token
+from olp.runtime.place import default_state
 
 
 class NotRunning(OLPError):
@@ -23,6 +26,9 @@ def call(config: Config, path: str, *, method: str = "GET", timeout: float = 30)
     address = f"[{host}]" if ":" in host else host
     url = f"http://{address}:{config.server.port}{path}"
     request = urllib.request.Request(url, method=method, data=b"" if method == "POST" else None)
+    state = Path(config.server.state_dir) if config.server.state_dir else default_state()
+    if token := local_token(state, config.server.port):
+        request.add_header("Authorization", f"Bearer {token}")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=timeout) as response:

@@ -13,11 +13,14 @@ from olp.errors import OLPError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("olp.cli.serve", "Start the server."),
+    "keys": ("olp.cli.keys", "Say who may use OLP, and how much."),
     "doctor": ("olp.cli.doctor", "Check this machine, and say how to put right what is wrong."),
     "status": ("olp.cli.status", "Show how the running server and its providers are."),
     "quota": ("olp.cli.quota", "Show what is left of every plan; lift a hold."),
     "why": ("olp.cli.why", "Tell the story of one request."),
     "chain": ("olp.cli.chain", "Show which hops a model name stands for."),
+    "connect": ("olp.cli.connect", "Show how to connect a client, or write its configuration."),
+    "discover": ("olp.cli.discover", "List the OLP servers of the local network."),
     "config": ("olp.cli.config", "Show, check and locate the configuration."),
 }
 

@@ -1,29 +1,30 @@
-"""`olp serve`: the server, from the configuration to the last child's end."""
+"""`olp serve`: the server in this process, and what it says as it begins."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import logging
-import signal
+import os
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
-from aiohttp import web
 
 from olp import __version__
 from olp.cli import house
+from olp.cli.keys import keyring_of
+from olp.cli.running import Read, run, running
 from olp.config import Config
 from olp.errors import StartError
+from olp.runtime.keyring import Ring
 from olp.runtime.log import LEVELS, Libraries, Log
+from olp.runtime.notify import Supervisor
 from olp.runtime.place import RunPlace
 from olp.runtime.service import Service
-from olp.server.app import Server
 
 EXAMPLE = '{"model":"auto","stream":true,"messages":[{"role":"user","content":"hi"}]}'
 
@@ -48,13 +49,11 @@ def command(
     flags: Mapping[tuple[str, ...], Any] = {
         ("server", name): value for name, value in given.items() if value is not None
     }
-    config = house.read_config(config_file, flags).config
-    if demo:
-        config = house.with_demo(config)
-    _check_exposure(config)
-    found = house.find_providers(config, demo=demo)
-    if not any(item.enabled for item in found.values()):
-        raise StartError(_nothing_found(found))
+
+    def read() -> tuple[Config, Mapping[str, house.Found]]:
+        return _read(config_file, flags, demo=demo)
+
+    config, found = read()
     log = Log(level=log_level)
     logging.getLogger().addHandler(Libraries(log))
     place = RunPlace(Path(config.server.state_dir) if config.server.state_dir else None)
@@ -62,22 +61,41 @@ def command(
     try:
         if swept:
             log.warn("swept", processes=swept)
-        asyncio.run(_serve(config, found, place, log))
+        asyncio.run(_serve(config, found, place, log, read))
     finally:
         place.close()
 
 
-def _check_exposure(config: Config) -> None:
+def _read(
+    file: str | None, flags: Mapping[tuple[str, ...], Any], *, demo: bool
+) -> tuple[Config, Mapping[str, house.Found]]:
+    """The configuration and the CLIs that are here; StartError if that is nothing to serve with."""
+    config = house.read_config(file, flags).config
+    if demo:
+        config = house.with_demo(config)
+    _check_exposure(config, keyring_of(config).look())
+    found = house.find_providers(config, demo=demo)
+    if not any(item.enabled for item in found.values()):
+        raise StartError(_nothing_found(found))
+    return config, found
+
+
+def _check_exposure(config: Config, ring: Ring) -> None:
+    """M4: beyond this machine only with keys, or with a loud word that says otherwise."""
     host = config.server.host
-    try:
-        loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    if not loopback and not config.server.allow_anonymous:
+    if not (_is_loopback(host) or ring.on or config.server.allow_anonymous):
         raise StartError(
             f"listening on {host} would let everybody on your network use your subscriptions; "
-            "listen on 127.0.0.1, or say --allow-anonymous if that is what you want"
+            "make a key first: olp keys add NAME --owner (or listen on 127.0.0.1, or say "
+            "--allow-anonymous if that is what you want)"
         )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _nothing_found(found: Mapping[str, house.Found]) -> str:
@@ -90,91 +108,16 @@ def _nothing_found(found: Mapping[str, house.Found]) -> str:
     return "\n".join([*lines, "or see it work without any: olp serve --demo"])
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A server that listens. `url` is its address, with the port it really got."""
-
-    url: str
-    service: Service
-    runner: web.AppRunner
-
-
-@asynccontextmanager
-async def running(
-    config: Config, found: Mapping[str, house.Found], place: RunPlace, log: Log
-) -> AsyncIterator[Running]:
-    """The server over an opened `place`; leaving the block ends every answer and closes it.
-
-    StartError if the address cannot be had. Tests start the server here too, so that they see
-    what production does.
-    """
-    service = house.build(config, found, place, log)
-    # A handler whose client has left must be cancelled, or the CLI would go on for nobody.
-    runner = web.AppRunner(
-        Server(service, config).application(),
-        handler_cancellation=True,
-        access_log=None,
-        shutdown_timeout=0.1,
-    )
-    await runner.setup()
-    try:
-        url = await _listen(runner, config)
-        service.open()
-        yield Running(url, service, runner)
-    finally:
-        await service.close()
-        await runner.cleanup()
-
-
 async def _serve(
-    config: Config, found: Mapping[str, house.Found], place: RunPlace, log: Log
+    config: Config, found: Mapping[str, house.Found], place: RunPlace, log: Log, read: Read
 ) -> None:
-    stop = _Stop()
     async with running(config, found, place, log) as server:
         _greet(server.url, found, server.service, config)
         log.info("serving", url=server.url, version=__version__)
-        await stop.first.wait()
-        seconds, in_flight = config.server.drain_s, server.service.in_flight
-        log.info("draining", seconds=seconds, in_flight=in_flight)
-        await _drain(server.runner, server.service, stop, seconds)
+        if not (_is_loopback(config.server.host) or server.service.people.ring.on):
+            log.warn("anonymous_access", host=config.server.host)
+        await run(server, read, Supervisor(os.environ), log)
     log.info("stopped")
-
-
-async def _listen(runner: web.AppRunner, config: Config) -> str:
-    host, port = config.server.host, config.server.port
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        raise StartError(f"cannot listen on {host} port {port}: {error.strerror}") from None
-    actual = runner.addresses[0][1]
-    shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{actual}"
-
-
-async def _drain(runner: web.AppRunner, service: Service, stop: _Stop, seconds: float) -> None:
-    for site in list(runner.sites):
-        await site.stop()
-    drained = asyncio.ensure_future(service.drain(seconds))
-    hurried = asyncio.ensure_future(stop.second.wait())
-    await asyncio.wait({drained, hurried}, return_when=asyncio.FIRST_COMPLETED)
-    hurried.cancel()
-    drained.cancel()
-
-
-class _Stop:
-    """The two stop signals: the first asks, the second insists."""
-
-    def __init__(self) -> None:
-        self.first = asyncio.Event()
-        self.second = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._signalled)
-
-    def _signalled(self) -> None:
-        if self.first.is_set():
-            self.second.set()
-        self.first.set()
 
 
 def _greet(url: str, found: Mapping[str, house.Found], service: Service, config: Config) -> None:
@@ -185,11 +128,28 @@ def _greet(url: str, found: Mapping[str, house.Found], service: Service, config:
     lines += ["", "Chains"]
     for name, chain in service.catalogue.chains.items():
         lines.append(f"  {name:9} {' > '.join(map(str, chain.hops))}")
-    lines += ["", "Try it", f"  curl -N {url}/v1/chat/completions -d '{EXAMPLE}'", ""]
-    if config.server.allow_anonymous:
-        lines.append("WARNING: everybody who reaches this address can use your subscriptions.\n")
+    with_key = " -H 'Authorization: Bearer olp_…'" if service.people.ring.on else ""
+    lines += ["", "Try it", f"  curl -N {url}/v1/chat/completions{with_key} -d '{EXAMPLE}'", ""]
+    lines += [*_about_keys(service.people.ring, config), ""]
     click.echo("\n".join(lines))
     sys.stdout.flush()
+
+
+def _about_keys(ring: Ring, config: Config) -> list[str]:
+    if ring.trouble:
+        return ["WARNING: nobody is let in, because the keys cannot be read:", f"  {ring.trouble}"]
+    if ring.on:
+        active = sum(key.state(time.time()) == "active" for key in ring.keys)
+        lines = [f"Keys are on: each request needs one, and {active} can be used (olp keys list)."]
+        if config.server.allow_anonymous:
+            lines.append("--allow-anonymous changes nothing while there are keys.")
+        return lines
+    if _is_loopback(config.server.host):
+        return ["No key is needed on this machine; `olp keys add NAME` switches keys on."]
+    return [
+        "WARNING: everybody who reaches this address can use your subscriptions.",
+        "`olp keys add NAME` switches keys on at once.",
+    ]
 
 
 def _described(item: house.Found) -> str:

@@ -6,6 +6,8 @@ is wrong and in which line, `render` prints it back and writes the commented tem
 
 from olp.config.load import Loaded, load
 from olp.config.schema import (
+    BackgroundConfig,
+    BackgroundShape,
     BreakerConfig,
     CacheConfig,
     ChainConfig,
@@ -18,6 +20,8 @@ from olp.config.schema import (
 )
 
 __all__ = [
+    "BackgroundConfig",
+    "BackgroundShape",
     "BreakerConfig",
     "CacheConfig",
     "ChainConfig",

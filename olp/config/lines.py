@@ -22,13 +22,19 @@ def _parts(dotted: str) -> tuple[str, ...]:
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    """The line (from 1) where `path` is set, or its nearest enclosing key or table; else None."""
+    """The line (from 1) where `path` is set, or its nearest enclosing key or table; else None.
+    The tables of a list, `[[name]]`, are called by their number, from 0."""
     wanted = tuple(path)
     best: tuple[int, int] | None = None
     table: tuple[str, ...] = ()
+    counts: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
             table = here = _parts(header["path"])
+            if line.lstrip().startswith("[["):
+                counts[here] = counts.get(here, -1) + 1
+                table = (*here, str(counts[here]))
+                here = table if wanted[: len(table)] == table else here
         elif assign := _ASSIGN.match(line):
             here = table + _parts(assign["path"])
         else:

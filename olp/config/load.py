@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import regex
 
 from olp.config.lines import line_of
-from olp.config.schema import ChainConfig, Config, ProviderConfig
+from olp.config.schema import BackgroundShape, ChainConfig, Config, ProviderConfig
 from olp.errors import ConfigError
 from olp.model import MAX_HOPS, Hop, is_model_id
 
@@ -58,8 +59,10 @@ def load(
     _check_numbers(raw, where)
     _check_keys(raw, providers, where)
     config = _convert(raw, where)
+    _check_server(config, where)
     _check_chains(config, providers, where)
     _check_models(config, where)
+    _check_background(config, providers, where)
     return Loaded(config, sources)
 
 
@@ -71,8 +74,11 @@ class _Where:
 
     def __call__(self, path: Path) -> str:
         for cut in range(len(path), 0, -1):
-            if source := self.sources.get(path[:cut]):
+            source = self.sources.get(path[:cut])
+            if source and (cut == len(path) or not source.startswith(f"{self.file}:")):
                 return source
+            if source:
+                break  # one of several in a list, perhaps: its own line is nearer
         line = line_of(self.text, path)
         return f"{self.file}:{line}" if line else self.file
 
@@ -153,6 +159,11 @@ def _check_keys(raw: Mapping[str, Any], providers: Sequence[str], where: _Where)
         inner = raw.get(table)
         for name, value in (inner if isinstance(inner, dict) else {}).items():
             _known(value, kind.__struct_fields__, (table, name), where)
+    background = raw.get("background")
+    shapes = background.get("shapes") if isinstance(background, dict) else None
+    for index, shape in enumerate(shapes if isinstance(shapes, list) else []):
+        path = ("background", "shapes", str(index))
+        _known(shape, BackgroundShape.__struct_fields__, path, where)
 
 
 def _check_numbers(raw: Mapping[str, Any], where: _Where) -> None:
@@ -193,9 +204,16 @@ def _checked(value: Any, kind: Any, path: Path, where: _Where) -> Any:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         message, _, at = str(error).partition(" - at `")
-        inner = tuple(re.findall(r"\.([\w-]+)", at))
+        inner = tuple(re.findall(r"[\w-]+", at.removeprefix("$")))
         keys = (*path, *inner)
         raise ConfigError(f"{'.'.join(keys)}: {message}", where(keys)) from None
+
+
+def _check_server(config: Config, where: _Where) -> None:
+    server = config.server
+    if bool(server.tls_cert) != bool(server.tls_key):
+        there, other = ("tls_cert", "tls_key") if server.tls_cert else ("tls_key", "tls_cert")
+        raise ConfigError(f"server.{there} needs server.{other} too", where(("server", there)))
 
 
 def _check_chains(config: Config, providers: Sequence[str], where: _Where) -> None:
@@ -215,6 +233,27 @@ def _check_models(config: Config, where: _Where) -> None:
                 if model is not None and not is_model_id(model):
                     problem = f"providers.{name}.{key}: {model!r} cannot be a model id"
                     raise ConfigError(problem, where(("providers", name, key)))
+
+
+def _check_background(config: Config, providers: Sequence[str], where: _Where) -> None:
+    name = config.routing.background
+    hop = Hop.parse(name)
+    direct = hop is not None and hop.provider in providers
+    if name and name not in (*config.chains, "auto") and not direct:
+        known = _nearest(name, (*config.chains, "auto"))
+        problem = f"routing.background: no chain {name!r}{known}"
+        raise ConfigError(problem, where(("routing", "background")))
+    for index, shape in enumerate(config.background.shapes):
+        place = ("background", "shapes", str(index))
+        if not (shape.system or shape.user):
+            problem = f"background.shapes: {shape.name!r} has neither a system nor a user pattern"
+            raise ConfigError(problem, where(place))
+        for key in ("system", "user"):
+            try:
+                regex.compile(getattr(shape, key), regex.IGNORECASE)
+            except regex.error as error:
+                problem = f"background.shapes: {key} is no regular expression: {error}"
+                raise ConfigError(problem, where((*place, key))) from None
 
 
 def _chain_problem(name: str, hops: Sequence[str], providers: Sequence[str]) -> str | None:

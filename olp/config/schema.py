@@ -25,6 +25,14 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     state_dir: Annotated[
         str, Meta(description="folder for what OLP keeps; unset: the system's usual place")
     ] = ""
+    tls_cert: Annotated[
+        str,
+        Meta(description="certificate in PEM for https; `olp cert` makes one; unset: http"),
+    ] = ""
+    tls_key: Annotated[str, Meta(description="its key in PEM; only with tls_cert")] = ""
+    announce: Annotated[
+        bool, Meta(description="tell the local network that OLP is here, for `olp discover`")
+    ] = False
     allow_anonymous: Annotated[
         bool,
         Meta(description="listen beyond this machine although anybody there could then use it"),
@@ -86,6 +94,43 @@ class RoutingConfig(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["owner_only", "all", "none"],
         Meta(description="who sees the X-OLP-Fallback-Detail header"),
     ] = "owner_only"
+    queue_s: Annotated[
+        Seconds,
+        Meta(description="how long a request waits, in turn, for a slot of a full hop; 0: not"),
+    ] = 0.0
+    background: Annotated[
+        str,
+        Meta(description="chain for the jobs that chat programs send on their own; unset: none"),
+    ] = ""
+
+
+class BackgroundShape(Struct, frozen=True, forbid_unknown_fields=True):
+    """How one such job is told: every pattern that is set must be found."""
+
+    name: Annotated[
+        str, Meta(pattern="^[a-z0-9_-]{1,32}$", description="what the log and the counts call it")
+    ]
+    system: Annotated[str, Meta(description="pattern in the system prompt")] = ""
+    user: Annotated[str, Meta(description="pattern in the last message")] = ""
+    max_tokens: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="only if the request asks for at most so many tokens"),
+    ] = None
+
+
+class BackgroundConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Jobs that chat programs send on their own, such as a title: how they are told from what a
+    person asks. They are counted apart; [routing] may send them to another chain. A shape of your
+    own has a `name`, a `user` or a `system` pattern (a regular expression that is looked for in
+    the first 2,000 characters, whatever the case), and may have `max_tokens`."""
+
+    known: Annotated[
+        bool, Meta(description="the jobs of Open WebUI, LibreChat and others that OLP knows")
+    ] = True
+    shapes: Annotated[
+        tuple[BackgroundShape, ...],
+        Meta(description='further ones, such as { name = "title", user = "^Name this chat" }'),
+    ] = ()
 
 
 class BreakerConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -221,6 +266,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     server: ServerConfig = field(default_factory=ServerConfig)
     chains: dict[str, tuple[str, ...] | ChainConfig] = field(default_factory=dict)
     routing: RoutingConfig = field(default_factory=RoutingConfig)
+    background: BackgroundConfig = field(default_factory=BackgroundConfig)
     breaker: BreakerConfig = field(default_factory=BreakerConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
     workers: WorkersConfig = field(default_factory=WorkersConfig)

@@ -16,6 +16,7 @@ from olp.config import BreakerConfig, Thresholds
 from olp.core.breaker import Breaker
 from olp.core.holds import Holds
 from olp.core.latch import Probe
+from olp.core.queue import Queue
 from olp.core.quota import QuotaBook
 from olp.core.slots import Slot, Slots
 from olp.core.triggers import trigger_of
@@ -40,12 +41,32 @@ class Books:
         self, slots: Slots, breaker: BreakerConfig, limits: Mapping[str, Thresholds]
     ) -> None:
         self.slots = slots
+        self.queue = Queue()
+        slots.on_free = self.queue.freed
         self.breaker = Breaker(breaker)
         self.holds = Holds()
         self.quota = QuotaBook()
         self.vitals = Vitals(slots.limits)
         self._limits = limits
         self._last_error: dict[Hop, Failed] = {}
+
+    def adopt(
+        self, slots: Mapping[str, int], breaker: BreakerConfig, limits: Mapping[str, Thresholds]
+    ) -> None:
+        """Go by another configuration from now on. What is known is kept, since a provider is as
+        well or ill as it was; a provider that is gone is kept for the answers that still use it."""
+        self.slots.adopt(slots)
+        self.breaker.adopt(breaker)
+        self.vitals.adopt(slots)
+        self._limits = {**self._limits, **limits}
+
+    def forget(self, provider: str) -> None:
+        """It is another account or program by now, and starts with a clean sheet."""
+        self.holds.clear(provider)
+        self.breaker.forget(provider)
+        self.quota.forget(provider)
+        self.vitals.forget(provider)
+        self._last_error = {h: e for h, e in self._last_error.items() if h.provider != provider}
 
     def enter(
         self, hop: Hop, chain_limits: Thresholds | None, now: Now, *, forced: bool = False

@@ -32,6 +32,14 @@ class Breaker:
         self._config = config
         self._circuits: dict[Hop, _Circuit] = {}
 
+    def adopt(self, config: BreakerConfig) -> None:
+        """Go by another configuration from the next failure on."""
+        self._config = config
+
+    def forget(self, provider: str) -> None:
+        """Nothing is known of the provider's models any more."""
+        self._circuits = {h: c for h, c in self._circuits.items() if h.provider != provider}
+
     def blocks(self, hop: Hop, now: float) -> bool:
         """Whether `hop` is to be left alone now."""
         circuit = self._circuits.get(hop)

@@ -100,6 +100,10 @@ class Catalogue:
             param="model",
         )
 
+    def knows(self, name: str) -> bool:
+        """Whether `name` stands for anything."""
+        return bool(name in self.chains or self._direct(name) or self._serving(name))
+
     def _direct(self, name: str) -> tuple[Hop, ...]:
         hop = Hop.parse(name)
         return (hop,) if hop and hop.provider in self.models else ()

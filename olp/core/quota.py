@@ -54,6 +54,10 @@ class QuotaBook:
         for window in windows:
             known[window.name, window.model] = Reading(window, wall, source)
 
+    def forget(self, provider: str) -> None:
+        """The readings are of another plan; the count of the day stays, since it is OLP's own."""
+        self._readings.pop(provider, None)
+
     def count(self, provider: str, day: str, requests: int = 1) -> None:
         """`requests` more were made on `day`; a new day begins at nothing."""
         today = self._days.setdefault(provider, _Day())

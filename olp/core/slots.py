@@ -6,7 +6,7 @@ is no queue: a full provider is a reason to ask the next one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 
 from olp.events import Failed, Trouble
@@ -33,20 +33,29 @@ class Slot:
     def give_back(self) -> None:
         """Free the slot. A second call does nothing."""
         if self._slots is not None:
-            self._slots.active[self._provider] -= 1
-            self._slots = None
+            slots, self._slots = self._slots, None
+            slots.active[self._provider] -= 1
+            slots.on_free(self._provider)
 
 
 class Slots:
-    """The counters. `active` is the number of slots taken now, by provider."""
+    """The counters. `active` is the number of slots taken now, by provider; `on_free` is called
+    with the provider of each slot that was given back."""
 
     def __init__(self, limits: Mapping[str, int]) -> None:
         self.limits = dict(limits)
         self.active = dict.fromkeys(limits, 0)
+        self.on_free: Callable[[str], None] = lambda provider: None
 
     def __repr__(self) -> str:
         taken = ", ".join(f"{name} {n}/{self.limits[name]}" for name, n in self.active.items())
         return f"Slots({taken})"
+
+    def adopt(self, limits: Mapping[str, int]) -> None:
+        """Go by other limits from now on. What is taken stays taken, and a provider that is gone
+        keeps its limit for the answers that still use it."""
+        self.limits |= limits
+        self.active = dict.fromkeys(self.limits, 0) | self.active
 
     def take(self, provider: str) -> Slot | Failed:
         """A slot of `provider`, or the CONCURRENCY_LIMIT failure that says how full it is."""

@@ -36,6 +36,15 @@ class Vitals:
     def __init__(self, providers: Iterable[str]) -> None:
         self._seen = {name: _Seen() for name in providers}
 
+    def adopt(self, providers: Iterable[str]) -> None:
+        """Know these providers too; what is known of the others is kept."""
+        for name in providers:
+            self._seen.setdefault(name, _Seen())
+
+    def forget(self, provider: str) -> None:
+        """Nothing is known of the provider any more."""
+        self._seen[provider] = _Seen()
+
     def note(self, provider: str, end: Done | Failed, now: float) -> None:
         """One attempt ended. What the client did wrong says nothing about the provider, and
         neither does an attempt that was never made."""

@@ -108,6 +108,7 @@ class Walk:
         self._failures: list[Failure] = []
         self._stopped = False
         self.forced = False
+        self._forced: set[int] = set()
         self.conversation: str | None = None
         self.answered = False
         self.records: list[HopRecord] = []
@@ -142,14 +143,19 @@ class Walk:
 
     def _last_resort(self, now: float) -> Hop | None:
         """A breaker may not be the reason that a request has nowhere to go: if no hop was asked at
-        all, the open circuit that is due first is tried."""
+        all, the open circuit that is due first is tried, and if that one has no room, the next."""
         asked = any(failure.failed.trouble not in NOT_ASKED for failure in self._failures)
-        open_circuits = [f for f in self._failures if f.failed.trouble is Trouble.CIRCUIT_OPEN]
-        over = self.answered or self._stopped or self.forced or asked
+        open_circuits = [
+            failure
+            for failure in self._failures
+            if failure.failed.trouble is Trouble.CIRCUIT_OPEN and failure.index not in self._forced
+        ]
+        over = self.answered or self._stopped or asked
         if over or not open_circuits or not self._chain.policy.try_open_circuits:
             return None
         first = min(open_circuits, key=lambda failure: failure.failed.resets_at or 0.0)
         self.forced = True
+        self._forced.add(first.index)
         self._failures.remove(first)
         self.records = [record for record in self.records if record.hop != first.index]
         self._index = first.index
@@ -182,6 +188,11 @@ class Walk:
         if self._index == 0 or left >= HOP_NEEDS_S:
             return None
         return Failed(Trouble.DEADLINE, f"{max(left, 0):.0f} s of the request's time were left")
+
+    def begin_late(self, now: float) -> None:
+        """The attempt had to wait for a slot: its clocks begin now."""
+        assert self._attempt is not None
+        self._attempt.spawned_at = now
 
     # --- an attempt's events -------------------------------------------------------------------
 

@@ -319,6 +319,8 @@ def refused_body(refused: Refused) -> bytes:
 def request_error_body(error: RequestError) -> bytes:
     """The body of a request that was refused before any provider was asked."""
     kind = "invalid_request_error" if error.status < 500 else "server_error"
+    if error.code == "insufficient_quota":
+        kind = error.code
     return json.dumps(
         {
             "error": {

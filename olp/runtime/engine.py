@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from olp.core.books import Books, Now
+from olp.core.books import Books, Now, Pass
 from olp.core.cache import Cache
 from olp.core.chains import Chain
 from olp.core.shape import Shaper
@@ -26,6 +26,7 @@ from olp.runtime.log import Log
 from olp.runtime.pool import Pool
 from olp.runtime.record import Record
 from olp.runtime.story import Story
+from olp.runtime.waiting import in_turn
 
 Send = Callable[[Sequence[Output]], Awaitable[None]]
 """Takes the outputs of a request in order: an Answering and its events, or one Refused."""
@@ -48,7 +49,8 @@ class Job:
 
 
 class Engine:
-    """Serves jobs. `clock` is steady, `wall` is the time in epoch seconds."""
+    """Serves jobs. `clock` is steady, `wall` is the time in epoch seconds, `queue_s` is how long a
+    request may wait for a slot of each hop."""
 
     def __init__(
         self,
@@ -59,6 +61,8 @@ class Engine:
         record: Record,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        *,
+        queue_s: float = 0.0,
     ) -> None:
         self.books = books
         self._fleet = fleet
@@ -67,6 +71,7 @@ class Engine:
         self._record = record
         self._clock = clock
         self._wall = wall
+        self._queue_s = queue_s
 
     async def serve(self, job: Job, send: Send) -> None:
         """Answer `job` from the first hop of its chain that can, and tell `send`."""
@@ -83,7 +88,7 @@ class Engine:
             ):
                 await self._tell(job, send, walk.answer_kept(kept.model, kept.events))
                 break
-            right = self.books.enter(hop, job.chain.limits, self._now(), forced=walk.forced)
+            right = await self._enter(walk, hop, job)
             if isinstance(right, Failed):
                 walk.pass_on(right, self._clock())
                 self._keep_books(walk, job)
@@ -94,6 +99,22 @@ class Engine:
         if not walk.answered:
             await self._tell(job, send, [walk.verdict(self._wall())])
         self._keep_books(walk, job)
+
+    async def _enter(self, walk: Walk, hop: Hop, job: Job) -> Pass | Failed:
+        """What an attempt at `hop` needs, or why it cannot be made. Where the owner lets requests
+        wait for a slot, this one may."""
+
+        def enter() -> Pass | Failed:
+            return self.books.enter(hop, job.chain.limits, self._now(), forced=walk.forced)
+
+        if self._queue_s == 0:
+            return enter()
+        began = self._clock()
+        right = await in_turn(self.books.queue, hop.provider, job.caller, enter, self._queue_s)
+        if waited := round((self._clock() - began) * 1000):
+            walk.begin_late(self._clock())
+            job.log.info("waited_for_slot", provider=hop.provider, ms=waited)
+        return right
 
     async def _attempt(self, walk: Walk, hop: Hop, job: Job, send: Send) -> None:
         """One hop, once. When this returns, its process is gone."""

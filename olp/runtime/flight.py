@@ -131,7 +131,9 @@ class Reader:
         """
         if self._cut:
             return ()
-        if self._flight.shared and self._flight.size - self._position > MAX_LAG:
+        behind = self._flight.size - self._position
+        # One that has read nothing yet is not slow: it has just come.
+        if self._flight.shared and self._position > 0 and behind > MAX_LAG:
             self._cut = True
             return (Done(Finish.LENGTH, truncated=True),)
         while self._position == self._flight.size:

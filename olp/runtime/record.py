@@ -11,9 +11,13 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from olp.core.ledger import Count
 
 KEPT = 1000
 """Stories that are kept, the newest."""
@@ -28,9 +32,29 @@ CREATE TABLE IF NOT EXISTS days (
     day TEXT NOT NULL, provider TEXT NOT NULL, requests INTEGER NOT NULL,
     PRIMARY KEY (day, provider)
 );
+CREATE TABLE IF NOT EXISTS people (
+    day TEXT NOT NULL, person TEXT NOT NULL,
+    requests INTEGER NOT NULL, tokens INTEGER NOT NULL, background INTEGER NOT NULL,
+    PRIMARY KEY (day, person)
+);
+"""
+
+_COUNT_PERSON = """
+INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    requests = requests + excluded.requests,
+    tokens = tokens + excluded.tokens,
+    background = background + excluded.background
 """
 
 Work = Callable[[sqlite3.Connection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """Work whose end somebody waits for, however it ends."""
+
+    work: Work
+    done: Future[None]
 
 
 class Record:
@@ -38,12 +62,14 @@ class Record:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Work | _Awaited | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self.trouble: str | None = None
 
     def open(self) -> None:
-        """Begin to write."""
+        """Begin to write, unless that was done."""
+        if self._thread is not None:
+            return
         self._thread = threading.Thread(target=self._write, name="record", daemon=True)
         self._thread.start()
 
@@ -64,6 +90,20 @@ class Record:
                 (day, provider),
             )
         )
+
+    def count_person(self, day: str, person: str, used: Count) -> Future[None]:
+        """A person used so much more. The future is done when that is in the file, or cannot be
+        written to it."""
+        done: Future[None] = Future()
+        done.set_running_or_notify_cancel()  # nobody who stops waiting can call it off
+        counted = (day, person, used.requests, used.tokens, used.background)
+        self._work.put(_Awaited(lambda db: _run(db, _COUNT_PERSON, counted), done))
+        return done
+
+    def people(self, day: str) -> Mapping[str, Count]:
+        """What each person used on `day`, by the id of their key."""
+        query = "SELECT person, requests, tokens, background FROM people WHERE day = ?"
+        return {str(row[0]): Count(*row[1:]) for row in self._read(query, (day,))}
 
     def keep(self, story: Mapping[str, Any]) -> None:
         """One request is over."""
@@ -99,12 +139,15 @@ class Record:
             with closing(_connected(self._path)) as db:
                 return db.execute(query, values).fetchall()
         except (sqlite3.Error, OSError) as error:
-            self.trouble = str(error)
+            # A file of an earlier version has nothing to tell of what it did not know.
+            if "no such table" not in str(error):
+                self.trouble = str(error)
             return []
 
     def _write(self) -> None:
         db: sqlite3.Connection | None = None
-        while (work := self._work.get()) is not None:
+        while (given := self._work.get()) is not None:
+            work = given.work if isinstance(given, _Awaited) else given
             try:
                 if db is None:
                     db = _connected(self._path)
@@ -113,6 +156,8 @@ class Record:
                 self.trouble = None
             except (sqlite3.Error, OSError) as error:
                 self.trouble = str(error)
+            if isinstance(given, _Awaited):
+                given.done.set_result(None)
         if db is not None:
             db.close()
 

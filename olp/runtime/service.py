@@ -8,18 +8,21 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any
 
+from olp.core.books import Books
 from olp.core.chains import Catalogue, Chain
-from olp.core.quota import Reading
-from olp.events import Trouble
 from olp.model import Request
+from olp.providers.base import Setting
 from olp.runtime.engine import Engine, Job, Send
 from olp.runtime.fleet import Fleet
 from olp.runtime.flight import Flight, Reader
+from olp.runtime.health import Health
 from olp.runtime.log import Log
+from olp.runtime.meter import Meter
+from olp.runtime.people import Caller, People
+from olp.runtime.plan import Plan, Planner
 from olp.runtime.pool import Pool
 from olp.runtime.record import Record
 from olp.runtime.story import Story
@@ -45,7 +48,10 @@ SURVEY_EVERY_S = 300.0
 
 class Service:
     """Answers requests and tells about itself. `watched` are the providers whose plan a threshold
-    looks at."""
+    looks at.
+
+    A change of the configuration makes a new one, which goes on with the books, the record, the
+    flights and the models of the one `before`. That one is then handed over."""
 
     def __init__(
         self,
@@ -54,13 +60,17 @@ class Service:
         pool: Pool,
         engine: Engine,
         record: Record,
+        people: People,
+        planner: Planner,
         tasks: Tasks,
         log: Log,
         watched: Iterable[str] = (),
+        before: Service | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self.catalogue = catalogue
+        self._told: dict[str, tuple[str, ...]] = dict(before._told) if before else {}
+        self.catalogue = catalogue.with_models(self._told)
         self.log = log
         self.tasks = tasks
         self._fleet = fleet
@@ -68,10 +78,13 @@ class Service:
         self._engine = engine
         self._books = engine.books
         self._record = record
+        self._planner = planner
+        self.people = people
         self._wall = wall
         self._clock = clock
-        self._started = clock()
-        self._flights: dict[str, Flight] = {}
+        self._started: float = before._started if before else clock()
+        self._flights: dict[str, Flight] = before._flights if before else {}
+        self._health = Health(fleet, pool, engine.books, record, self._started, clock, wall)
         self._watched = tuple(watched)
         self._surveys: asyncio.Task[None] | None = None
 
@@ -79,6 +92,10 @@ class Service:
         """The hops that may answer; RequestError 404 for a model that nobody serves."""
         chain = self.catalogue.resolve(request.model)
         return chain.without_substitution() if request.forbid_substitution else chain
+
+    def plan(self, request: Request, caller: Caller) -> Plan:
+        """How `request` is served for `caller`; RequestError 403 or 404 if it cannot be."""
+        return self._planner.plan(request, caller, self.chain)
 
     def board(self, request: Request, chain: Chain, caller: str, log: Log) -> Reader:
         """A reader of the answer: of an identical request of the same caller that is in the air,
@@ -98,27 +115,31 @@ class Service:
     def _job(self, request: Request, chain: Chain, caller: str, log: Log) -> Job:
         story = Story(
             str(log.fields.get("request_id", "")),
-            caller=caller,
+            caller=str(log.fields.get("caller", caller)),
             model=request.model,
             chain=chain.hops,
             began=self._clock(),
             at=self._wall(),
+            background=log.fields.get("background"),
         )
         return Job(request, chain, caller, log, story)
 
     async def _serve(self, job: Job, send: Send) -> None:
+        meter = Meter(job.request, job.caller, self.people, send)
         try:
-            await self._engine.serve(job, send)
+            await self._engine.serve(job, meter.send)
         finally:
+            meter.close()
             self._record.keep(job.story.as_dict(self._clock()))
 
     def _landed(self, key: str, flight: Flight) -> None:
         if self._flights.get(key) is flight:
             del self._flights[key]
 
-    def models(self) -> Sequence[ModelEntry]:
-        """Every name, chains first."""
-        return [self._entry(name) for name in self.catalogue.names()]
+    def models(self, caller: Caller) -> Sequence[ModelEntry]:
+        """Every name that `caller` may ask for, chains first."""
+        names = caller.key.chains if caller.key and caller.key.chains else self.catalogue.names()
+        return [self._entry(name) for name in names if self.catalogue.knows(name)]
 
     def _entry(self, name: str) -> ModelEntry:
         hops = self.catalogue.resolve(name).hops
@@ -143,10 +164,40 @@ class Service:
 
     async def close(self) -> None:
         """End everything that runs, and write what is waiting to be written."""
+        await self._end()
+        self._record.close()
+
+    async def _end(self) -> None:
         self._pool.retire()
         await self.tasks.cancel_all()
         await self._pool.close()
-        self._record.close()
+
+    async def hand_over(self) -> None:
+        """Another service goes on: end what waits, let the answers under way end by their own
+        clocks, and leave open what the other one has taken over."""
+        if self._surveys is not None:
+            self._surveys.cancel()
+        try:
+            await self._pool.close()
+            while len(self.tasks):
+                await self.tasks.drain(None)
+        finally:
+            await self._end()
+
+    def forget(self, provider: str) -> None:
+        """What is known of a provider is no longer true: it is another account or program."""
+        self._books.forget(provider)
+        self._told.pop(provider, None)
+
+    @property
+    def lasting(self) -> tuple[Books, Record]:
+        """What the service after this one goes on with."""
+        return self._books, self._record
+
+    def setting(self, provider: str) -> Setting | None:
+        """Where one provider runs, if it is in use."""
+        member = self._fleet.members.get(provider)
+        return member.setting if member else None
 
     async def drain(self, seconds: float) -> bool:
         """Let the answers under way end, at most so long; whether all did."""
@@ -170,7 +221,8 @@ class Service:
             self._books.quota.note(name, one.windows, self._wall(), "survey")
             if one.trouble:
                 self.log.warn("survey_failed", provider=name)
-        self.catalogue = self.catalogue.with_models({n: one.models for n, one in told.items()})
+        self._told |= {name: one.models for name, one in told.items() if one.models}
+        self.catalogue = self.catalogue.with_models(self._told)
         return told
 
     def clear_holds(self, provider: str | None) -> int:
@@ -179,66 +231,13 @@ class Service:
 
     def health(self) -> Mapping[str, Any]:
         """How the providers really are, by what their last requests did."""
-        now, wall = self._clock(), self._wall()
-        providers = {name: self._provider(name, now, wall) for name in self._fleet.members}
-        usable = any(report["state"] != "failing" for report in providers.values())
-        return {
-            "status": "ok" if usable else "failing",
-            "uptime_s": round(now - self._started),
-            "in_flight": self.in_flight,
-            "record": self._record.trouble or "ok",
-            "providers": providers,
-            "chains": {
-                name: [str(hop) for hop in chain.hops]
-                for name, chain in self.catalogue.chains.items()
-            },
-        }
+        return {**self._health.report(self.catalogue, self.in_flight), **self.people.report()}
 
-    def _provider(self, name: str, now: float, wall: float) -> dict[str, Any]:
-        books = self._books
-        day = datetime.fromtimestamp(wall).strftime("%Y-%m-%d")
-        member = self._fleet.members[name]
-        report = books.vitals.report(name, now)
-        failure = report["last_failure"]
-        if failure and failure["code"] == Trouble.AUTH_MISSING:
-            report["fix"] = member.provider.facts.login
-        return {
-            **report,
-            "waiting": self._pool.report(name),
-            "slots": {"active": books.slots.active[name], "max": books.slots.limits[name]},
-            "quota": {
-                "requests_today": books.quota.requests(name, day),
-                "windows": [_window(r, wall) for r in books.quota.readings(name)],
-                "holds": [
-                    {
-                        "model": scope[1],
-                        "next_probe_s": round(left),
-                        "resets_at": resets_at,
-                        "reason": reason,
-                    }
-                    for scope, left, resets_at, reason in books.holds.report(now)
-                    if scope[0] == name
-                ],
-            },
-            "open_circuits": [
-                {"model": hop.model, "next_try_s": round(left)}
-                for hop, left in books.breaker.open_circuits(now)
-                if hop.provider == name
-            ],
-        }
-
-
-def _window(reading: Reading, wall: float) -> dict[str, Any]:
-    window = reading.window
-    return {
-        "name": window.name,
-        "model": window.model,
-        "used_percent": round(window.used, 1),
-        "resets_at": window.resets_at,
-        "age_s": round(wall - reading.at),
-        "source": reading.source,
-        "fresh": reading.fresh(wall),
-    }
+    def health_for(self, caller: Caller) -> Mapping[str, Any]:
+        """What a member may know of it, and what they have used."""
+        mine = {entry.id: entry.hops for entry in self.models(caller)}
+        chains = {name: mine[name] for name in self.catalogue.chains if name in mine}
+        return {**self._health.summary(chains), "you": self.people.used(caller)}
 
 
 def _identity(request: Request, chain: Chain, caller: str) -> str:

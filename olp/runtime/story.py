@@ -55,10 +55,12 @@ class Story:
         chain: Sequence[Hop],
         began: float,
         at: float,
+        background: str | None = None,
     ) -> None:
         self.request_id = request_id
         self.at = at
         self._caller = caller
+        self._background = background
         self._model = model
         self._began = began
         self._tries = [_Try(hop, index) for index, hop in enumerate(chain)]
@@ -107,6 +109,7 @@ class Story:
             "at": self.at,
             "caller": self._caller,
             "asked": self._model,
+            "background": self._background,
             "outcome": self._outcome(),
             "answered_by": self._answered_by(),
             "first_content_ms": since(self._first_at),

@@ -62,5 +62,7 @@ async def survey_all(
     fleet: Fleet, providers: Sequence[str], clock: Callable[[], float]
 ) -> Mapping[str, Surveyed]:
     """Ask several CLIs at the same time."""
-    told = await asyncio.gather(*(survey(fleet, name, clock) for name in providers))
-    return dict(zip(providers, told, strict=True))
+    # A group and not `gather`, which when it is cancelled does not wait for what it started.
+    async with asyncio.TaskGroup() as group:
+        asked = {name: group.create_task(survey(fleet, name, clock)) for name in providers}
+    return {name: task.result() for name, task in asked.items()}

@@ -41,8 +41,9 @@ class Tasks:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._log.error("task_failed", task=task.get_name(), error=described(error))
 
-    async def drain(self, seconds: float) -> bool:
-        """Wait until nothing runs, at most so long; whether that was reached."""
+    async def drain(self, seconds: float | None) -> bool:
+        """Wait until nothing runs, at most so long if there is a limit; whether that was
+        reached."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)
         return not self._running

@@ -41,6 +41,14 @@ class Place(Protocol):
 
 RUN_VARIABLE = "OLP_RUN"
 
+ODD = (AttributeError, LookupError, TypeError, ValueError)
+"""What a driver raises at a field of another type than was ever seen: the CLI speaks otherwise."""
+
+
+def _odd(error: Exception) -> Failed:
+    said = f"the CLI said something unexpected ({type(error).__name__})"
+    return Failed(Trouble.SPAWN_FAILED, said)
+
 
 class Worker:
     """One attempt's process. `clock` is the clock of the times given to `events`."""
@@ -151,10 +159,8 @@ class Worker:
         try:
             for line in lines:
                 events += self._do(self._driver.receive(line))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            # A field of another type than ever seen: a CLI that speaks differently now.
-            said = f"the CLI said something unexpected ({type(error).__name__})"
-            return [*events, Failed(Trouble.SPAWN_FAILED, said)]
+        except ODD as error:
+            return [*events, _odd(error)]
         return events if data else events + self._closing(events)
 
     def begin_report(self) -> None:
@@ -201,7 +207,10 @@ class Worker:
             return []
         assert self._child is not None and self._folder is not None
         end = Exit(self._child.returncode, self._child.stderr, self._folder.collect())
-        closing = list(self._driver.exited(end))
+        try:
+            closing = list(self._driver.exited(end))
+        except ODD as error:
+            closing = [_odd(error)]
         if not closing or not isinstance(closing[-1], Done | Failed):
             closing.append(Failed(Trouble.SPAWN_FAILED, end.told("the CLI")))
         return closing

@@ -15,8 +15,10 @@ from olp.runtime.log import described
 from olp.runtime.service import ModelEntry, Service
 from olp.server import headers
 from olp.server.auth import Gatekeeper
+from olp.server.connect import ConnectPage
 from olp.server.endpoint import ChatEndpoint
 from olp.server.reply import REPLY, Reply, json_response
+from olp.server.throttle import Throttle
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -25,29 +27,39 @@ PATHS = {
     "/v1/models": "GET",
     "/healthz": "GET",
     "/health": "GET",
+    "/connect": "GET",
     "/": "GET",
 }
 
 
 class Server:
-    """The routes over one service."""
+    """The routes over one service at a time."""
 
     def __init__(self, service: Service, config: Config) -> None:
-        self._service = service
-        self._gatekeeper = Gatekeeper(config.server)
-        self._chat = ChatEndpoint(service, self._gatekeeper, config)
+        self._in_air: dict[str, int] = {}
+        self._throttle = Throttle()
         self._max_body = int(config.server.max_body_mb * 1024 * 1024)
+        self.use(service, config)
+
+    def use(self, service: Service, config: Config) -> None:
+        """From the next request on, ask `service` and go by `config`; answers under way keep what
+        they began with."""
+        self._service = service
+        self._gatekeeper = Gatekeeper(config.server, service.people, self._throttle, service.log)
+        self._chat = ChatEndpoint(service, self._gatekeeper, config, self._in_air)
+        self._page = ConnectPage(service, self._gatekeeper)
 
     def application(self) -> web.Application:
         """The application, to be run with `handler_cancellation=True`: a handler whose client has
         left must end, and its process with it."""
         app = web.Application(middlewares=[self._frame], client_max_size=self._max_body)
         app.on_response_prepare.append(self._stamp)
-        app.router.add_post("/v1/chat/completions", self._chat.post)
+        app.router.add_post("/v1/chat/completions", self._chat_completions)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/v1/models/{id:.+}", self._model)
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/health", self._health)
+        app.router.add_get("/connect", self._connect)
         app.router.add_get("/", self._root)
         app.router.add_post("/olp/quota/refresh", self._quota_refresh)
         app.router.add_post("/olp/quota/clear", self._quota_clear)
@@ -118,7 +130,7 @@ class Server:
 
     def _options(self, request: web.Request) -> web.Response:
         """What a browser asks before it sends a page's request."""
-        self._gatekeeper.check(request)
+        self._gatekeeper.check_surroundings(request)
         methods = "GET, HEAD, POST, OPTIONS"
         response = web.Response(status=204, headers={"Allow": methods})
         if "Origin" in request.headers:
@@ -128,45 +140,53 @@ class Server:
             response.headers["Access-Control-Max-Age"] = "600"
         return response
 
+    async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
+        return await self._chat.post(request)
+
+    async def _connect(self, request: web.Request) -> web.Response:
+        return await self._page.get(request)
+
     # --- the small routes ----------------------------------------------------------------------
 
     async def _models(self, request: web.Request) -> web.Response:
-        self._gatekeeper.check(request)
-        data = [_model(entry) for entry in self._service.models()]
+        caller = await self._gatekeeper.check(request)
+        data = [_model(entry) for entry in self._service.models(caller)]
         return json_response({"object": "list", "data": data})
 
     async def _model(self, request: web.Request) -> web.Response:
-        self._gatekeeper.check(request)
+        caller = await self._gatekeeper.check(request)
         request[REPLY].model = request.match_info["id"]
+        caller.check_model(request.match_info["id"])
         return json_response(_model(self._service.model(request.match_info["id"])))
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return json_response({"status": "alive"})
 
     async def _health(self, request: web.Request) -> web.Response:
-        self._owner(request)
-        return json_response({"version": __version__, **self._service.health()})
+        caller = await self._gatekeeper.check(request)
+        told = self._service.health() if caller.owner else self._service.health_for(caller)
+        return json_response({"version": __version__, **told})
 
     async def _quota_refresh(self, request: web.Request) -> web.Response:
-        self._owner(request)
+        await self._owner(request)
         told = await self._service.refresh()
         return json_response({name: {"trouble": one.trouble} for name, one in told.items()})
 
     async def _quota_clear(self, request: web.Request) -> web.Response:
-        self._owner(request)
+        await self._owner(request)
         provider = request.query.get("provider")
         return json_response({"cleared": self._service.clear_holds(provider)})
 
-    def _owner(self, request: web.Request) -> None:
-        if not self._gatekeeper.check(request).owner:
+    async def _owner(self, request: web.Request) -> None:
+        if not (await self._gatekeeper.check(request)).owner:
             raise RequestError("this is for the owner alone", status=403, code="owner_only")
 
     async def _root(self, request: web.Request) -> web.Response:
-        self._gatekeeper.check(request)
+        await self._gatekeeper.check(request)
         return json_response({"name": "olp", "version": __version__, "openai_base": "/v1"})
 
     async def _nowhere(self, request: web.Request) -> web.Response:
-        self._gatekeeper.check(request)
+        await self._gatekeeper.check(request)
         if method := PATHS.get(request.path):
             raise RequestError(
                 f"{request.method} is not possible here; use {method}",

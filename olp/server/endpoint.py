@@ -17,7 +17,7 @@ from olp.events import Answering, Done, Failed, Output, Refused
 from olp.runtime.flight import BrokenOff, Reader
 from olp.runtime.service import Service
 from olp.server import headers
-from olp.server.auth import Caller, Gatekeeper
+from olp.server.auth import Caller, Gatekeeper, refuse_key_in
 from olp.server.reply import JSON, REPLY, Reply
 
 CLIENT_STALLED_S = 120.0
@@ -25,28 +25,35 @@ CLIENT_STALLED_S = 120.0
 
 
 class ChatEndpoint:
-    """The OpenAI chat completions API over one service."""
+    """The OpenAI chat completions API over one service. `in_air` counts each caller's requests."""
 
-    def __init__(self, service: Service, gatekeeper: Gatekeeper, config: Config) -> None:
+    def __init__(
+        self, service: Service, gatekeeper: Gatekeeper, config: Config, in_air: dict[str, int]
+    ) -> None:
         self._service = service
         self._gatekeeper = gatekeeper
         self._config = config
-        self._in_air: dict[str, int] = {}
+        self._in_air = in_air
 
     async def post(self, http: web.Request) -> web.StreamResponse:
         """The whole way of one request, as the server sees it."""
         reply = http[REPLY]
-        caller = self._gatekeeper.check(http)
+        caller = await self._gatekeeper.check(http)
         with self._counted(caller):
             body = await self._body(http)
-            reply.model = openai_chat.model_in(body)
+            asked = openai_chat.model_in(body)
+            refuse_key_in(asked, "`model`")
+            reply.model = asked
             order = openai_chat.decode(body, max_messages=self._config.server.max_messages)
             order = _with_wishes(order, http)
-            chain = self._service.chain(order.request)
-            log = self._service.log.bind(request_id=reply.id, caller=caller.name)
-            with self._service.board(order.request, chain, caller.name, log) as reader:
-                answer = _Answer(self, http, reply, order, caller, reader)
-                return await (answer.stream() if order.request.stream else answer.whole())
+            plan = self._service.plan(order.request, caller)
+            log = self._service.log.bind(
+                request_id=reply.id, caller=caller.name, background=plan.background
+            )
+            async with self._service.people.admitted(caller, plan.background):
+                with self._service.board(plan.request, plan.chain, caller.id, log) as reader:
+                    answer = _Answer(self, http, reply, order, caller, reader)
+                    return await (answer.stream() if order.request.stream else answer.whole())
 
     async def _body(self, http: web.Request) -> bytes:
         limit = self._config.server.body_timeout_s
@@ -61,7 +68,7 @@ class ChatEndpoint:
     @contextmanager
     def _counted(self, caller: Caller) -> Iterator[None]:
         """Holds one of the requests that a caller may have in the air."""
-        count = self._in_air.get(caller.name, 0)
+        count = self._in_air.get(caller.id, 0)
         if count >= self._config.server.max_requests:
             raise RequestError(
                 f"{count} requests of yours are being answered; wait for one of them to end",
@@ -69,11 +76,11 @@ class ChatEndpoint:
                 code="too_many_requests",
                 headers=(("Retry-After", "2"),),
             )
-        self._in_air[caller.name] = count + 1
+        self._in_air[caller.id] = count + 1
         try:
             yield
         finally:
-            self._in_air[caller.name] -= 1
+            self._in_air[caller.id] -= 1
 
     def shows_detail(self, caller: Caller) -> bool:
         """Whether the caller may see what happened to each hop."""

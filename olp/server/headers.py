@@ -22,11 +22,12 @@ CONVERSATION = "X-OLP-Conversation"
 ALL = (PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, IGNORED, CONVERSATION)
 
 _UNSAFE = re.compile(r"[^\x20-\x7e]+")
+_KEY = re.compile(r"olp_[A-Za-z0-9_-]{20,}")
 
 
 def safe(text: str, limit: int = 128) -> str:
     """`text` as it may stand in a header: one line of printable ASCII, not too long."""
-    return _UNSAFE.sub("?", text)[:limit].strip()
+    return _KEY.sub("[key]", _UNSAFE.sub("?", text))[:limit].strip()
 
 
 def early(model: str) -> dict[str, str]:

@@ -194,3 +194,12 @@ def test_D3_no_slot_anywhere_is_no_case_for_force() -> None:
     end = request.go(Done())
     assert end is not None and (end.status, end.retry) == (429, True)
     assert request.asked == []
+
+
+def test_F4_a_forced_hop_without_room_gives_way_to_the_next() -> None:
+    one = all_open()
+    taken = [one.slots.take("claude") for _ in range(2)]
+    request = Request(one, 30)
+    assert request.go(Done()) is None
+    assert request.asked == [HOPS[1]]
+    assert len(taken) == 2

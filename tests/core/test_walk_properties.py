@@ -100,7 +100,7 @@ def stories(draw: st.DrawFn) -> Story:
     story = Story(walk, count, streaming)
     while (hop := walk.next(now)) is not None:
         story.tried.append(hop)
-        assert len(story.tried) <= count + 1, "the walk ends"
+        assert len(story.tried) <= 2 * count, "the walk ends"
         now = _live(story, draw(_SKIPPED if draw(_skips) else _attempt), now)
     return story
 
@@ -161,8 +161,8 @@ def test_F4_an_open_circuit_is_forced_only_if_nobody_was_asked(story: Story) -> 
     if story.walk.forced:
         ends = [end for _, end in story.walk.ends[:-1]]
         assert all(isinstance(end, Failed) and end.trouble in NOT_ASKED for end in ends)
-        assert len(ends) == story.count
-        assert len(story.tried) <= story.count + 1
+        assert len(ends) >= story.count
+        assert all(story.tried.count(hop) <= 2 for hop in story.tried), "skipped once, forced once"
 
 
 @everything

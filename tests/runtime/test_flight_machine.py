@@ -26,7 +26,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from olp.config import Config
+from olp.config import BackgroundConfig, Config
+from olp.core.background import Shapes
 from olp.core.chains import Catalogue
 from olp.events import Answering, Done, Failed, Finish, Output, Refused, Text, Trouble
 from olp.model import Message, Request, Role
@@ -34,11 +35,16 @@ from olp.runtime import flight as flights
 from olp.runtime.engine import Engine, Job, Send
 from olp.runtime.fleet import Fleet
 from olp.runtime.flight import BrokenOff, Reader
+from olp.runtime.keyring import Keyring
 from olp.runtime.log import Log
+from olp.runtime.people import People
+from olp.runtime.plan import Planner
 from olp.runtime.pool import Pool
 from olp.runtime.record import Record
 from olp.runtime.service import Service
 from olp.runtime.tasks import Tasks
+
+NOWHERE = Path(tempfile.gettempdir()) / "no such folder"
 
 TICKS = 8
 """Turns of the loop after which everything that can happen has happened."""
@@ -111,12 +117,15 @@ class FlightMachine(RuleBasedStateMachine):
         self.log = io.StringIO()
         log = Log(self.log)
         self.tasks = Tasks(log)
+        self.record = Record(NOWHERE / "never opened")
         self.service = Service(
             catalogue=Catalogue(Config(), {"claude": ("sonnet",)}),
             fleet=cast(Fleet, SimpleNamespace()),
             pool=cast(Pool, SimpleNamespace()),
             engine=cast(Engine, self.engine),
-            record=Record(Path(tempfile.gettempdir()) / "never opened"),
+            record=self.record,
+            people=People(Keyring(NOWHERE), self.record, log),
+            planner=Planner(Shapes(BackgroundConfig()), ""),
             tasks=self.tasks,
             log=log,
         )

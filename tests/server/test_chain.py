@@ -20,6 +20,13 @@ HARD = {
     "server": "OVERLOADED",
     "unavailable": "OVERLOADED",
 }
+EACH = pytest.mark.parametrize(
+    ("provider", "stream"),
+    [("claude", False), ("claude", True), ("codex", False), ("vibe", True)],
+    ids=["claude-whole", "claude-stream", "codex-whole", "vibe-stream"],
+)
+"""Each CLI, and both modes: what a CLI means does not depend on the mode."""
+
 CLIENT = {"context": "CONTEXT_TOO_LONG", "model": "MODEL_NOT_FOUND", "bad": "BAD_REQUEST"}
 
 
@@ -146,8 +153,7 @@ async def test_A6_a_stop_in_mid_chain_reports_that_hop(
     assert house.plan.spawns() == {"claude": 1, "codex": 1}
 
 
-@BOTH
-@pytest.mark.parametrize("provider", ["claude", "codex", "vibe"])
+@EACH
 @pytest.mark.parametrize("kind", HARD)
 async def test_A7_a_hard_trigger_moves_on(
     open_: OpenHouse, kind: str, provider: str, stream: bool
@@ -185,8 +191,7 @@ async def test_A7_a_process_that_fails_moves_on(
     assert answer.codes == [code]
 
 
-@BOTH
-@pytest.mark.parametrize("provider", ["claude", "codex", "vibe"])
+@EACH
 @pytest.mark.parametrize("kind", [*CLIENT, "unknown"])
 async def test_A7_a_client_error_and_an_unknown_failure_stop(
     open_: OpenHouse, kind: str, provider: str, stream: bool
@@ -201,8 +206,7 @@ async def test_A7_a_client_error_and_an_unknown_failure_stop(
     assert house.plan.spawns() == {provider: 1}
 
 
-@BOTH
-@pytest.mark.parametrize("provider", ["claude", "codex", "vibe"])
+@EACH
 @pytest.mark.parametrize("kind", ["login", "expired"])
 async def test_A8_a_missing_login_stops_loudly(
     open_: OpenHouse, kind: str, provider: str, stream: bool

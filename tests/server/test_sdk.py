@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.conftest import OpenHouse
 from tests.fakes.plan import dies, fails, says, turn
-from tests.support import CHAT, House, until
+from tests.support import CHAT, House, soon, until
 
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
 
@@ -133,7 +133,9 @@ async def test_I9_sdk_an_exhausted_chain_is_asked_once(
     with pytest.raises(openai.RateLimitError) as caught:
         if client_is == "async":
             async with asynchronous(house) as client:
-                await client.chat.completions.create(model="auto", messages=HELLO, stream=stream)
+                await soon(
+                    client.chat.completions.create(model="auto", messages=HELLO, stream=stream)
+                )
         else:
             await synchronous(
                 house,

@@ -177,15 +177,14 @@ async def test_M6_a_client_that_leaves_leaves_nothing(
     assert house.plan.spawns() == {"claude": 1}
 
 
-@BOTH
 async def test_M6_a_group_that_ignores_TERM_is_gone_within_six_seconds(
-    open_: OpenHouse, stream: bool
+    open_: OpenHouse,
 ) -> None:
     stubborn = turn(
         ["grandchild", "group"], ["init"], ["start"], ["say", "one"], ["hang"], term="ignore"
     )
     house = await open_(claude=stubborn)
-    asking = asyncio.ensure_future(house.ask(stream, ask()))
+    asking = asyncio.ensure_future(house.stream())
     call = await running_call(house)
     await until(lambda: house.plan.calls()[0].grandchildren, "the grandchild runs")
     [grandchild] = house.plan.calls()[0].grandchildren

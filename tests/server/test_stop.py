@@ -52,7 +52,7 @@ async def test_M6_one_signal_lets_answers_end(
         go_on.now()
         answer = await asking
         assert (answer.text, answer.finish) == ("one two", "stop")
-    assert server.wait(5) == 0
+    assert server.wait() == 0
     assert [line["event"] for line in server.log][-1] == "stopped"
     check_nothing_left(plan, tmp_path)
 
@@ -75,12 +75,14 @@ async def test_M6_answers_that_outlast_the_drain_end_with_an_error(
             assert answer.text == "one "
         else:
             assert answer.status == 503
-    assert server.wait(5) == 0
+    assert server.wait() == 0
     check_nothing_left(plan, tmp_path)
 
 
-@pytest.mark.parametrize("term", ["ignore", "obey"])
-@ONCE
+@pytest.mark.parametrize(
+    ("number", "term"),
+    [(signal.SIGTERM, "obey"), (signal.SIGINT, "obey"), (signal.SIGTERM, "ignore")],
+)
 async def test_M6_a_second_signal_ends_at_once(
     serve: Serve, plan: Plan, tmp_path: Path, number: int, term: str
 ) -> None:
@@ -97,8 +99,8 @@ async def test_M6_a_second_signal_ends_at_once(
         server.signal(number)
         answer = await asking
         assert answer.error["code"] == "server_stopping"
-    assert server.wait(8) == 0
-    assert time.monotonic() - second < (7 if term == "ignore" else 2)
+    assert server.wait(10) == 0
+    assert time.monotonic() - second < (9 if term == "ignore" else 5)
     check_nothing_left(plan, tmp_path)
 
 
@@ -108,8 +110,8 @@ async def test_M6_an_idle_server_stops_quickly(serve: Serve, plan: Plan, tmp_pat
         assert (await client.request("GET", "/healthz")).status == 200
         began = time.monotonic()
         server.signal(signal.SIGTERM)
-        assert await asyncio.to_thread(server.wait, 5) == 0
-    assert time.monotonic() - began < 2
+        assert await asyncio.to_thread(server.wait, 10) == 0
+    assert time.monotonic() - began < 4
     check_nothing_left(plan, tmp_path)
 
 

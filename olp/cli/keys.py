@@ -1,0 +1,265 @@
+"""`olp keys`: who may use OLP, for which chains, and how much."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from olp.cli import house
+from olp.config import Config
+from olp.core import keyfile
+from olp.core.chains import AUTO
+from olp.core.keys import MAX_PROMPT, Key, check_name, digest_of, expiry, hours, named
+from olp.core.ledger import Count
+from olp.errors import OLPError
+from olp.runtime.keyring import Keyring, new_id, new_token
+from olp.runtime.people import limits_of
+from olp.runtime.place import default_state
+from olp.runtime.record import Record
+
+CONFIG = click.option("--config", "config_file", metavar="FILE", help="Use this configuration.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group("keys")
+def command() -> None:
+    """Say who may use OLP, and how much. Every change holds from the next request on.
+
+    As long as there is no key, programs on this machine need none. The first one switches keys on,
+    and from then on everybody needs one.
+    """
+
+
+def state_of(config: Config) -> Path:
+    """The folder of what OLP keeps."""
+    return Path(config.server.state_dir) if config.server.state_dir else default_state()
+
+
+def keyring_of(config: Config) -> Keyring:
+    """The keys of the configured house."""
+    return Keyring(state_of(config))
+
+
+# --- changes -----------------------------------------------------------------------------------
+
+
+def _by(check: Callable[[str], Any], *, keep: bool = False) -> Callable[..., Any]:
+    """A click callback that turns the ValueError of `check` into a usage error."""
+
+    def callback(_: click.Context, __: click.Parameter, value: str | None) -> Any:
+        try:
+            return value if value is None else (check(value), value)[keep]
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return callback
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _prompt(file: str) -> str:
+    try:
+        text = Path(file).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from None
+    if not text or len(text) > MAX_PROMPT:
+        raise ValueError(f"{file} is empty or has more than {MAX_PROMPT:,} characters")
+    return text
+
+
+COUNT = click.IntRange(min=1)
+
+
+@command.command("add")
+@click.argument("name", callback=_by(check_name, keep=True))
+@click.option("--owner", is_flag=True, help="May see and change everything. Default: a member.")
+@click.option("--chains", callback=_by(_names), help="Only these names, with commas between.")
+@click.option("--daily-requests", type=COUNT, help="Requests on one day (local time).")
+@click.option("--daily-tokens", type=COUNT, help="Tokens on one day, in and out.")
+@click.option("--concurrent", type=COUNT, help="Requests at one time.")
+@click.option("--system-prompt", metavar="FILE", callback=_by(_prompt), help="Goes in front.")
+@click.option("--hours", callback=_by(hours, keep=True), help="Time of day, such as 07:00-21:00.")
+@click.option(
+    "--expires",
+    "expires_at",
+    callback=_by(lambda text: expiry(text, time.time())),
+    help="Until then: 30d, 12h, 2w, 2027-01-31 or 2027-01-31T18:00.",
+)
+@CONFIG
+@JSON
+def add(config_file: str | None, as_json: bool, **wanted: Any) -> None:
+    """Make a key for NAME, and show it this one time."""
+    config = house.read_config(config_file).config
+    _check_chains(config, wanted["chains"] or ())
+    given = {field: value for field, value in wanted.items() if value is not None}
+    token = new_token()
+    key = Key(id=new_id(), digest=digest_of(token), created_at=time.time(), **given)
+    before, _ = keyring_of(config).change(lambda keys: keyfile.added(keys, key))
+    _show_new(key, token, as_json, first=not before)
+
+
+def _check_chains(config: Config, names: tuple[str, ...]) -> None:
+    catalogue = house.catalogue_of(config, house.find_providers(config))
+    for name in names:
+        if name != AUTO and not catalogue.knows(name):
+            known = ", ".join(catalogue.chains) or "none"
+            raise OLPError(f"there is no chain or model {name!r}; the chains are: {known}")
+
+
+def _show_new(key: Key, token: str, as_json: bool, *, first: bool) -> None:
+    if as_json:
+        told = {**_told(key), "token": token, "switched_keys_on": first}
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        return
+    lines = [f"{key.name} ({_tier(key)}; {_limits_text(key)})", "", f"  {token}", ""]
+    lines.append("The key is shown this once: OLP keeps only its hash. The client sends it as its")
+    lines.append("API key (`Authorization: Bearer …` or `x-api-key: …`).")
+    if first:
+        lines += ["", "Keys are on now. From the next request on everybody needs one, programs on"]
+        lines.append("this machine included; the `olp` commands of this user do not.")
+    click.echo("\n".join(lines))
+
+
+@command.command("rotate")
+@click.argument("name")
+@CONFIG
+@JSON
+def rotate(name: str, config_file: str | None, as_json: bool) -> None:
+    """Give NAME a new key; the old one is refused from now on."""
+    token = new_token()
+    keyring = keyring_of(house.read_config(config_file).config)
+    _, keys = keyring.change(lambda keys: keyfile.rotated(keys, name, digest_of(token)))
+    _show_new(named(keys, name), token, as_json, first=False)
+
+
+@command.command("revoke")
+@click.argument("name")
+@CONFIG
+@JSON
+def revoke(name: str, config_file: str | None, as_json: bool) -> None:
+    """Take the key of NAME back: the next request with it is refused."""
+    keyring = keyring_of(house.read_config(config_file).config)
+    before, keys = keyring.change(lambda keys: keyfile.revoked(keys, name, time.time()))
+    key = next(key for key in keys if key.id == named(before, name).id)
+    said = f"the key of {key.name} is revoked"
+    if all(key.revoked for key in keys):
+        said += "; keys stay on, and nobody has one now"
+    click.echo(json.dumps(_told(key), indent=2, ensure_ascii=False) if as_json else said)
+
+
+@command.command("rename")
+@click.argument("name")
+@click.argument("new")
+@CONFIG
+@JSON
+def rename(name: str, new: str, config_file: str | None, as_json: bool) -> None:
+    """Call NAME by another name; the key, its limits and counts stay."""
+    keyring = keyring_of(house.read_config(config_file).config)
+    _, keys = keyring.change(lambda keys: keyfile.renamed(keys, name, new))
+    key = named(keys, new)
+    said = f"{name} is {key.name} now"
+    click.echo(json.dumps(_told(key), indent=2, ensure_ascii=False) if as_json else said)
+
+
+# --- looking -----------------------------------------------------------------------------------
+
+
+@command.command("list")
+@CONFIG
+@JSON
+def list_(config_file: str | None, as_json: bool) -> None:
+    """Everybody, and what they have used today."""
+    keys, used = _looked_up(house.read_config(config_file).config)
+    if as_json:
+        told = [_told(key, used) for key in keys]
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+    elif not keys:
+        click.echo("There is no key, and so none is needed on this machine: olp keys add NAME")
+    else:
+        click.echo("\n".join(_table(keys, used)))
+
+
+@command.command("show")
+@click.argument("name")
+@CONFIG
+@JSON
+def show(name: str, config_file: str | None, as_json: bool) -> None:
+    """One key: what it permits, and what was used of it today."""
+    keys, used = _looked_up(house.read_config(config_file).config)
+    told = _told(named(keys, name), used)
+    if as_json:
+        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        return
+    for field, value in told.items():
+        if isinstance(value, float):
+            value = datetime.fromtimestamp(value).strftime("%Y-%m-%d %H:%M")
+        if value not in (None, [], ""):
+            click.echo(f"{field.replace('_', ' '):16} {_plain(value)}")
+
+
+def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, Count]]:
+    keyring = keyring_of(config)
+    ring = keyring.look()
+    if ring.trouble:
+        raise OLPError(f"{keyring.path}: {ring.trouble}; the server lets nobody in until then")
+    today = datetime.now().strftime("%Y-%m-%d")
+    return ring.keys, Record(state_of(config) / "olp.db").people(today)
+
+
+def _told(key: Key, used: Mapping[str, Count] | None = None) -> dict[str, Any]:
+    """A key as plain data, without what is secret: the form of `--json`."""
+    told = {name: value for name, value in msgspec.structs.asdict(key).items() if name != "digest"}
+    told["chains"] = list(key.chains)
+    told["state"] = key.state(time.time())
+    if used is not None:
+        count = used.get(key.id, Count())
+        told |= {
+            "requests_today": count.requests,
+            "background_today": count.background,
+            "tokens_today": count.tokens,
+        }
+    return told
+
+
+def _table(keys: keyfile.Keys, used: Mapping[str, Count]) -> list[str]:
+    rows = [("name", "tier", "state", "requests", "tokens", "limits")]
+    for key in keys:
+        count = used.get(key.id, Count())
+        numbers = (f"{count.requests:,}", f"{count.tokens:,}")
+        state = key.state(time.time())
+        rows.append((key.name, _tier(key), state, *numbers, _limits_text(key)))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(f"{c:{w}}" for c, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+
+
+def _tier(key: Key) -> str:
+    return "owner" if key.owner else "member"
+
+
+def _limits_text(key: Key) -> str:
+    limits = limits_of(key)
+    if at := limits.pop("expires_at", None):
+        limits["until"] = datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M")
+    texts = [f"{name.replace('_', ' ')} {_plain(value)}" for name, value in limits.items()]
+    return ", ".join([*texts, *(["a system prompt"] if key.system_prompt else [])]) or "no limits"
+
+
+def _plain(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case list():
+            return " ".join(map(str, value))
+        case _:
+            return str(value)

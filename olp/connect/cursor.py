@@ -1,0 +1,27 @@
+"""Cursor cannot: its own servers would have to reach OLP."""
+
+from __future__ import annotations
+
+from olp.connect.base import Client, Snippet, Target
+
+_WHY = (
+    "Cursor sends every chat through its own servers, even with an own key and base URL. They "
+    "cannot reach an address in your network: it would have to be a public HTTPS address, and OLP "
+    "is not made to stand in the internet."
+)
+
+
+def _snippets(target: Target) -> tuple[Snippet, ...]:
+    return ()
+
+
+CLIENT = Client(
+    "cursor",
+    "Cursor",
+    _snippets,
+    notes=(
+        "The extensions Cline and Continue work inside Cursor, and ask OLP from your own machine: "
+        "`olp connect cline`, `olp connect continue`.",
+    ),
+    cannot=_WHY,
+)

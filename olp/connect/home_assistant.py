@@ -1,0 +1,30 @@
+"""Home Assistant: its own OpenAI integration has a fixed address, a community one has not."""
+
+from __future__ import annotations
+
+from olp.connect.base import TAKES_TOOLS, Client, Snippet, Target, values
+
+
+def _snippets(target: Target) -> tuple[Snippet, ...]:
+    server = values(Server_URL=target.base, API_Key=target.key)
+    agent = values(Model=target.model)
+    return (
+        Snippet("Devices & services, Add integration, Local OpenAI LLM", "values", server),
+        Snippet("then its Conversation Agent", "values", agent),
+    )
+
+
+CLIENT = Client(
+    "home-assistant",
+    "Home Assistant",
+    _snippets,
+    notes=(
+        "Home Assistant's own OpenAI integration only speaks to OpenAI. Install "
+        "`Local OpenAI LLM` (skye-harris/hass_local_openai_llm) from HACS first.",
+        *(
+            ()
+            if TAKES_TOOLS
+            else ("Leave `Control Home Assistant` off: it can talk, but switch nothing.",)
+        ),
+    ),
+)

@@ -1,0 +1,67 @@
+"""Tells systemd how the server is: ready, reloading, stopping, alive.
+
+The protocol is one datagram of `NAME=VALUE` lines to the socket that systemd names in the
+environment. Without it nothing is told, so that the server need not know how it was started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Mapping
+
+
+class Supervisor:
+    """Whoever started the server and wants to hear of it, as `environ` says."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._address = environ.get("NOTIFY_SOCKET", "")
+        self._every_s = _watchdog_s(environ) / 2
+        self._next: asyncio.TimerHandle | None = None
+
+    def ready(self, status: str) -> None:
+        """The server serves; `status` is shown by `systemctl status`."""
+        self._tell("READY=1", f"STATUS={status}")
+
+    def reloading(self) -> None:
+        """The configuration is being read again; `ready` says when that is over."""
+        self._tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        """The server serves nobody new."""
+        self._tell("STOPPING=1", "STATUS=letting the running answers end")
+
+    def watch(self) -> None:
+        """Say from the event loop that it turns, as often as systemd wants to hear it. A loop
+        that hangs says nothing any more, and is then restarted."""
+        if self._every_s:
+            self._tell("WATCHDOG=1")
+            self._next = asyncio.get_running_loop().call_later(self._every_s, self.watch)
+
+    def unwatch(self) -> None:
+        """Say it no more: the loop is about to end."""
+        if self._next is not None:
+            self._next.cancel()
+
+    def _tell(self, *lines: str) -> None:
+        if self._address[:1] not in ("/", "@"):
+            return
+        address = self._address
+        if address.startswith("@"):
+            address = "\0" + address[1:]
+        # Nobody there any more is no reason to stop serving.
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
+        ):
+            sender.sendto("\n".join(lines).encode(), address)
+
+
+def _watchdog_s(environ: Mapping[str, str]) -> float:
+    """Within how many seconds systemd wants a sign of life; 0 if it wants none of this process."""
+    microseconds = environ.get("WATCHDOG_USEC", "")
+    meant = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    return int(microseconds) / 1e6 if microseconds.isdecimal() and meant else 0.0

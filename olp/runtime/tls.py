@@ -1,0 +1,111 @@
+"""The certificate that the server shows, looked at before anybody else does.
+
+Python tells a missing or mismatched file in OpenSSL's words, and an expired certificate not at all:
+that would be found out by the first client. So the server shakes hands with itself, in memory,
+trusting nothing but its own certificate.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from olp.errors import StartError
+
+SOON_S = 21 * 86_400.0
+"""Seconds before the end of a certificate from which on the log says so."""
+
+_EXPIRED, _NOT_YET = 10, 9
+"""OpenSSL's numbers for the two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A certificate and its key, in use. `expires_at` is in epoch seconds."""
+
+    context: ssl.SSLContext
+    expires_at: float
+
+    @property
+    def expires_soon(self) -> bool:
+        """Whether it is time to renew it."""
+        return self.expires_at - time.time() < SOON_S
+
+    def renew(self, cert: str, key: str) -> Identity:
+        """New files for connections that begin from now on; StartError leaves all as it is."""
+        new = identity(cert, key)
+        self.context.load_cert_chain(cert, key)
+        return Identity(self.context, new.expires_at)
+
+
+def identity(cert: str, key: str) -> Identity:
+    """The files as they can be used; StartError says what is wrong with them."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    for path, name in ((cert, "tls_cert"), (key, "tls_key")):
+        _readable(path, name)
+    try:
+        context.load_cert_chain(cert, key, password=_no_password)
+    except ssl.SSLError as error:
+        raise StartError(_told(error, cert, key)) from None
+    except ValueError:
+        raise StartError(f"tls_key: {key} is locked with a password; OLP needs it open") from None
+    return Identity(context, _end_of(context, cert))
+
+
+def _readable(path: str, name: str) -> None:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            file.read(1)
+    except OSError as error:
+        raise StartError(f"{name}: {path} cannot be read: {error.strerror}") from None
+
+
+def _no_password() -> str:
+    raise ValueError
+
+
+def _told(error: ssl.SSLError, cert: str, key: str) -> str:
+    if "MISMATCH" in (error.reason or ""):
+        return f"tls_key: {key} is not the key of the certificate {cert}"
+    return f"tls_cert, tls_key: {cert} and {key} are not a certificate and its key in PEM"
+
+
+def _end_of(server: ssl.SSLContext, cert: str) -> float:
+    """When the certificate ends, in epoch seconds; StartError if it cannot be used now."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(cafile=cert)
+    try:
+        shown = _shake_hands(server, client).getpeercert() or {}
+    except ssl.SSLCertVerificationError as error:
+        why = {_EXPIRED: "has expired", _NOT_YET: "is not valid yet (is the clock right?)"}
+        said = why.get(error.verify_code, f"cannot be used: {error.verify_message}")
+        raise StartError(f"tls_cert: {cert} {said}; `olp cert` makes a new one") from None
+    except ssl.SSLError as error:
+        raise StartError(f"tls_cert: {cert} cannot be used: {error.reason}") from None
+    return float(ssl.cert_time_to_seconds(str(shown["notAfter"])))
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
+    """The client's end of a connection in memory."""
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = client.wrap_bio(to_client, to_server)
+    theirs = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(10):
+        done = [_step(end.do_handshake) for end in (ours, theirs)]
+        if all(done):
+            break
+    return ours
+
+
+def _step(handshake: Callable[[], None]) -> bool:
+    try:
+        handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True

@@ -1,0 +1,127 @@
+"""Limits: what is within them, what is over, and when it resets."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import datetime
+
+import pytest
+
+from olp.core.keys import Key
+from olp.core.ledger import KEPT_DAYS, Count, Ledger
+from olp.errors import RequestError
+from tests.core.test_keys import key
+
+NOON = datetime(2027, 1, 15, 12, 0)
+DAY = "2027-01-15"
+
+
+def ask(ledger: Ledger, one: Key | None, local: datetime = NOON, person: str = "p") -> str:
+    """Ask once, and leave; what came of it."""
+    try:
+        with ledger.enter(person, one, local, background=False):
+            return "in"
+    except RequestError as error:
+        told = dict(error.headers)
+        assert told["x-should-retry"] == "false"
+        return f"{error.status} {error.code} {told['Retry-After']} {error.message}"
+
+
+def test_without_a_limit_everything_is_counted_and_nothing_refused() -> None:
+    ledger = Ledger()
+    for one in (None, key()):
+        assert {ask(ledger, one) for _ in range(100)} == {"in"}
+    assert ledger.count(DAY, "p") == Count(200, 0, 0)
+    assert ledger.count("2027-01-14", "p") == Count()
+
+
+def test_the_requests_of_a_day() -> None:
+    ledger, one = Ledger(), key(daily_requests=3)
+    told = [ask(ledger, one) for _ in range(5)]
+    assert told[:3] == ["in"] * 3
+    assert told[3].startswith("429 insufficient_quota 43200 This key's 3 requests of today")
+    assert "in 12 h 00 min" in told[4]
+    assert ledger.count(DAY, "p").requests == 3, "what is refused is not counted"
+    assert ask(ledger, one, person="other") == "in"
+    assert ask(ledger, one, datetime(2027, 1, 16, 0, 0)) == "in"
+
+
+def test_the_tokens_of_a_day() -> None:
+    ledger, one = Ledger(), key(daily_tokens=100)
+    ledger.spend(DAY, "p", 99)
+    assert ask(ledger, one) == "in"
+    ledger.spend(DAY, "p", 500)
+    assert ask(ledger, one).startswith("429 insufficient_quota 43200 This key's 100 tokens")
+    assert "599 used" in ask(ledger, one)
+
+
+def test_requests_at_one_time() -> None:
+    ledger, one = Ledger(), key(concurrent=2)
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(ledger.enter("p", one, NOON, background=False))
+        assert ask(ledger, one).startswith("429 insufficient_quota 2 This key may have 2 requests")
+        assert ask(ledger, one, person="other") == "in"
+    assert ledger.in_air("p") == 0
+    assert ask(ledger, one) == "in"
+
+
+def test_hours() -> None:
+    ledger, one = Ledger(), key(hours="22:00-06:00")
+    told = ask(ledger, one)
+    assert told.startswith("403 outside_hours 36000 This key may be used from 22:00 to 06:00")
+    assert "it is 12:00 now. It opens again in 10 h 00 min" in told
+    assert ask(ledger, one, datetime(2027, 1, 15, 23, 0)) == "in"
+    assert ask(ledger, one, datetime(2027, 1, 15, 3, 0)) == "in"
+
+
+def test_background_jobs_are_counted_with_the_rest_and_apart() -> None:
+    ledger = Ledger()
+    for background in (True, False, True):
+        with ledger.enter("p", None, NOON, background=background):
+            pass
+    assert ledger.count(DAY, "p") == Count(3, 0, 2)
+
+
+def test_what_was_counted_before_a_restart_counts() -> None:
+    ledger, one = Ledger(), key(daily_requests=3)
+    ledger.begin(DAY, {"p": Count(2, 0, 0)})
+    assert [ask(ledger, one)[:3] for _ in range(2)] == ["in", "429"]
+
+
+def test_a_clock_that_is_set_back_loses_nothing() -> None:
+    ledger, one = Ledger(), key(daily_requests=1)
+    after = datetime(2027, 1, 16, 0, 5)
+    assert [ask(ledger, one, when)[:3] for when in (NOON, after)] == ["in", "in"]
+    assert [ask(ledger, one, when)[:3] for when in (NOON, after)] == ["429", "429"]
+
+
+def test_days_are_forgotten() -> None:
+    ledger = Ledger()
+    for day in range(1, 20):
+        ledger.begin(f"2027-01-{day:02}", {})
+    assert [ledger.knows(f"2027-01-{day:02}") for day in (19 - KEPT_DAYS, 19)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "seconds"),
+    [
+        ("Europe/Berlin", datetime(2027, 3, 28, 0, 0), 23 * 3600),
+        ("Europe/Berlin", datetime(2027, 10, 31, 0, 0), 25 * 3600),
+        ("UTC", datetime(2027, 3, 28, 0, 0), 24 * 3600),
+    ],
+)
+def test_a_day_is_as_long_as_the_local_day(
+    monkeypatch: pytest.MonkeyPatch, zone: str, day: datetime, seconds: int
+) -> None:
+    import time
+
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        ledger, one = Ledger(), key(daily_requests=1)
+        ask(ledger, one, day)
+        assert ask(ledger, one, day).startswith(f"429 insufficient_quota {seconds} ")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
