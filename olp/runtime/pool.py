@@ -37,6 +37,9 @@ FIRST_BACKOFF_S, LAST_BACKOFF_S = 5.0, 300.0
 CARE_EVERY_S = 10.0
 """Seconds between two looks at what waits."""
 
+REPLACE_AFTER_S = 0.3
+"""Seconds after one was taken at which its replacement is started."""
+
 AFTER_START_S = 1.0
 """Seconds after the server's start at which the first CLIs are started."""
 
@@ -84,7 +87,8 @@ class Pool:
             return None
         goes_on = known is not None and seat.conversation == known
         seat.busy, seat.conversation = True, None
-        self._tend(hop.provider)
+        # Not at once: the start of another CLI would take the processor from this answer's.
+        asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._tend, hop.provider)
         return Turn(self, seat, hop, request, caller, now=self._fleet.now(), goes_on=goes_on)
 
     def _going_on(self, kind: Kind, known: str | None) -> Seat | None:
@@ -174,7 +178,10 @@ class Pool:
         """Start as many as are missing."""
         kind = self._kinds[provider]
         ready = sum(seat.can_begin for seat in kind.seats)
-        missing = kind.warm - ready - kind.booting
+        coming_back = sum(seat.busy and seat.session.reusable for seat in kind.seats)
+        missing = kind.warm - ready - kind.booting - coming_back
+        if kind.warm and not (ready or kind.booting):
+            missing = max(missing, 1)  # the next request may come before any of them is back
         room = self._config.max_processes - self._count()
         if self._closed or self._clock() < kind.not_before:
             return

@@ -6,12 +6,12 @@ threshold looks at a plan's windows, the plan is asked again every few minutes w
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from olp.events import Done, Event, Failed, Keep, Listed, Quota, Trouble, Window
 from olp.runtime.fleet import Fleet
+from olp.runtime.tasks import together
 from olp.runtime.worker import Worker
 
 TIME_LIMIT_S = 20.0
@@ -62,7 +62,5 @@ async def survey_all(
     fleet: Fleet, providers: Sequence[str], clock: Callable[[], float]
 ) -> Mapping[str, Surveyed]:
     """Ask several CLIs at the same time."""
-    # A group and not `gather`, which when it is cancelled does not wait for what it started.
-    async with asyncio.TaskGroup() as group:
-        asked = {name: group.create_task(survey(fleet, name, clock)) for name in providers}
-    return {name: task.result() for name, task in asked.items()}
+    told = await together([survey(fleet, name, clock) for name in providers])
+    return dict(zip(providers, told, strict=True))

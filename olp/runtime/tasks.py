@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
 
 from olp.runtime.log import Log, described
+
+T = TypeVar("T")
 
 
 class Tasks:
@@ -67,3 +69,13 @@ async def see_through(task: asyncio.Task[Any]) -> None:
     if cancelled is not None:
         raise cancelled
     task.result()
+
+
+async def together(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do several things at the same time; all have ended when this ends, in whatever way.
+
+    A group and not `gather`, which when it is cancelled does not wait for what it started.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(work) for work in works]
+    return [task.result() for task in tasks]
