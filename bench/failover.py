@@ -198,8 +198,9 @@ _ABOUT = """\
 `bench/failover` plays 25 faults on a real server, `olp serve` as a process of its own, whose CLIs
 are scripted fakes that speak the output formats of claude, codex and vibe. Every fault is played
 twice, without streaming and with it. What the client received is judged, and so is what it cannot
-see: which CLIs were started, how often and with what, and whether a process or a private folder is
-left when the server has stopped. The last run came to:"""
+see: which CLIs were started, how often and with what, whether a slot or a private folder is still
+taken after the answer, and whether a process is left when the server has stopped. The last run came
+to:"""
 
 _READING = """\
 ## What the words mean

@@ -86,7 +86,8 @@ class Quota:
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one answer. `input` includes `cached` and `cache_written`; `output` includes
-    `reasoning`. `cost` is in US dollars, as the CLI states it."""
+    `reasoning`. `cost` is in US dollars, as the CLI states it. `estimated` tells that OLP had to
+    guess, since the CLI was ended before it could count."""
 
     input: int = 0
     output: int = 0
@@ -94,6 +95,7 @@ class Usage:
     cache_written: int = 0
     reasoning: int = 0
     cost: float | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from olp.config import Config
 from olp.errors import OLPError
 from olp.runtime.keyring import local_token
 from olp.runtime.place import default_state
+from olp.runtime.tls import trusting
 
 
 class NotRunning(OLPError):
@@ -24,12 +25,16 @@ def call(config: Config, path: str, *, method: str = "GET", timeout: float = 30)
     host = config.server.host
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     address = f"[{host}]" if ":" in host else host
-    url = f"http://{address}:{config.server.port}{path}"
+    cert = config.server.tls_cert
+    url = f"{'https' if cert else 'http'}://{address}:{config.server.port}{path}"
     request = urllib.request.Request(url, method=method, data=b"" if method == "POST" else None)
     state = Path(config.server.state_dir) if config.server.state_dir else default_state()
     if token := local_token(state, config.server.port):
         request.add_header("Authorization", f"Bearer {token}")
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if cert:
+        handlers.append(urllib.request.HTTPSHandler(context=trusting(cert)))
+    opener = urllib.request.build_opener(*handlers)
     try:
         with opener.open(request, timeout=timeout) as response:
             return json.load(response)

@@ -150,6 +150,7 @@ def build(
         for name in changed_accounts(before, members):
             before.forget(name)
         books.adopt(fleet.limits, config.breaker, options)
+    record.bounds = config.record
     people = before.people if before else People(Keyring(place.state), record, log)
     planner = _planner(config, catalogue)
     pool = Pool(fleet, options, config.workers, tasks, time.monotonic, log)
@@ -191,7 +192,7 @@ def _planner(config: Config, catalogue: Catalogue) -> Planner:
 
 def _first_books(config: Config, fleet: Fleet, place: RunPlace) -> tuple[Books, Record]:
     """Empty books, but for what was counted today."""
-    record = Record(place.state / "olp.db")
+    record = Record(place.state / "olp.db", place.run_id, place.alive)
     options = {name: config.provider(name) for name in fleet.members}
     books = Books(Slots(fleet.limits), config.breaker, options)
     day = datetime.now().strftime("%Y-%m-%d")

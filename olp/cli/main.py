@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 
 import click
+from click.shell_completion import CompletionItem
 
 from olp import __version__
 from olp.errors import OLPError
@@ -16,11 +17,19 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "keys": ("olp.cli.keys", "Say who may use OLP, and how much."),
     "doctor": ("olp.cli.doctor", "Check this machine, and say how to put right what is wrong."),
     "status": ("olp.cli.status", "Show how the running server and its providers are."),
+    "top": ("olp.cli.top", "Show the running server as it works."),
     "quota": ("olp.cli.quota", "Show what is left of every plan; lift a hold."),
+    "usage": ("olp.cli.usage", "Show who used how much of what."),
+    "logs": ("olp.cli.logs", "Show the requests one by one."),
     "why": ("olp.cli.why", "Tell the story of one request."),
     "chain": ("olp.cli.chain", "Show which hops a model name stands for."),
     "connect": ("olp.cli.connect", "Show how to connect a client, or write its configuration."),
     "discover": ("olp.cli.discover", "List the OLP servers of the local network."),
+    "cert": ("olp.cli.cert", "Make certificates for https, and say how to trust them."),
+    "service": ("olp.cli.service", "Run OLP in the background, from boot on."),
+    "backup": ("olp.cli.backup", "Write the configuration and the state into one file."),
+    "restore": ("olp.cli.restore", "Put back what a backup holds."),
+    "completion": ("olp.cli.completion", "Print a shell's completion script."),
     "config": ("olp.cli.config", "Show, check and locate the configuration."),
 }
 
@@ -34,11 +43,18 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        if ctx.resilient_parsing:
-            return click.Command(cmd_name, short_help=COMMANDS[cmd_name][1])
         command = importlib.import_module(COMMANDS[cmd_name][0]).command
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names that begin so, from the table: a shell does not wait for every module."""
+        found = [
+            CompletionItem(name, help=about)
+            for name, (_, about) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -12,6 +12,7 @@ from aiohttp import web
 from msgspec import structs
 
 from olp.cli import house
+from olp.cli.metrics_site import MetricsSite
 from olp.config import Config
 from olp.errors import OLPError, StartError
 from olp.runtime.keyring import LocalToken
@@ -50,6 +51,7 @@ class Running:
         self._shown = shown
         self._tasks = Tasks(log)
         self._server = Server(service, config)
+        self._metrics = MetricsSite(self._server.metrics_application())
         # A handler whose client has left must be cancelled, or the CLI would go on for nobody.
         self._local: LocalToken | None = None
         self.runner = web.AppRunner(
@@ -72,6 +74,9 @@ class Running:
         scheme = "https" if context else "http"
         self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{actual}"
         self._let_owner_in(actual)
+        if self.config.metrics.listen:
+            await self._metrics.listen(self.config.metrics.listen)
+            self._log.info("serving_metrics", url=self._metrics.url)
         self.service.open()
         if self.config.server.announce:
             told = announce(host, actual, tls=context is not None, log=self._log)
@@ -91,6 +96,9 @@ class Running:
         await self._tasks.cancel_all()
         await self.service.close()
         await self.runner.cleanup()
+        await self._metrics.close()
+        # The last requests are only now over for their clients, and so for the book.
+        self.service.close_record()
         if self._local is not None:
             self._local.close()
 
@@ -145,7 +153,10 @@ def _with_fixed(old: Config, new: Config) -> tuple[Config, list[str]]:
     if bool(old.server.tls_cert) != bool(new.server.tls_cert):
         kept |= {"tls_cert": old.server.tls_cert, "tls_key": old.server.tls_key}
         late += ["tls_cert", "tls_key"]
-    return structs.replace(new, server=structs.replace(new.server, **kept)), late
+    metrics = structs.replace(new.metrics, listen=old.metrics.listen)
+    if metrics != new.metrics:
+        late.append("metrics.listen")
+    return structs.replace(new, server=structs.replace(new.server, **kept), metrics=metrics), late
 
 
 def shown_by(config: Config) -> Identity | None:

@@ -3,40 +3,78 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from olp.cli import client, house
+from olp.cli import book, client, house
 from olp.cli.quota import pictures
+from olp.config import Config
+from olp.errors import OLPError
+
+FAILURES = 5
+"""Requests that went wrong, the last ones."""
 
 
 @click.command("status")
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(config_file: str | None, as_json: bool) -> None:
-    """Show how each provider really is, by what its last requests did."""
-    health = client.call(house.read_config(config_file).config, "/health")
-    click.echo(json.dumps(health, indent=2) if as_json else "\n".join(screen(health)))
+    """Show plans, chains, the requests that are being answered, and what went wrong last."""
+    status = look(house.read_config(config_file).config)
+    click.echo(json.dumps(status, indent=2) if as_json else "\n".join(screen(status)))
 
 
-def screen(health: Mapping[str, Any]) -> list[str]:
-    """The health report as lines of text."""
+def look(config: Config) -> dict[str, Any]:
+    """The server's report, and the last requests in the book that went wrong."""
+    health = client.call(config, "/health")
+    try:
+        failures = book.open_book(config).requests(limit=FAILURES, in_vain=True)
+    except OLPError:
+        failures = []  # the report says what is wrong with the book
+    return {**health, "last_failures": failures}
+
+
+def screen(status: Mapping[str, Any]) -> list[str]:
+    """The report as lines of text."""
     lines = [
-        f"OLP {health['version']}: {health['status']}, up {health['uptime_s']} s, "
-        f"{health['in_flight']} in the air",
-        "",
+        f"OLP {status['version']}: {status['status']}, up {_span(status['uptime_s'])}, "
+        f"{len(status['live'])} in the air"
     ]
-    for name, provider in health["providers"].items():
+    if status["record"] != "ok":
+        lines.append(f"the record cannot be written: {status['record']}")
+    lines.append("")
+    for name, provider in status["providers"].items():
         lines.append(f"{name:8} {_state(provider)}")
         lines += [
             f"         circuit open for {circuit['model']}, next try in {circuit['next_try_s']} s"
             for circuit in provider["open_circuits"]
         ]
-    lines += ["", *pictures({n: p["quota"] for n, p in health["providers"].items()}), ""]
-    lines += [f"{name:8} {' > '.join(hops)}" for name, hops in health["chains"].items()]
+    lines += ["", *pictures({n: p["quota"] for n, p in status["providers"].items()}), ""]
+    lines += [f"{name:8} {' > '.join(hops)}" for name, hops in status["chains"].items()]
+    return [*lines, "", *_live(status["live"]), "", *_failures(status["last_failures"])]
+
+
+def _live(live: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not live:
+        return ["Nothing is being answered."]
+    lines = ["Being answered"]
+    for request in live:
+        where = f"{request['provider']}/{request['model']}" if request["provider"] else "no hop yet"
+        state = "answering" if request["answering"] else "asked"
+        job = f", {request['background']}" if request["background"] else ""
+        lines.append(
+            f"  {request['person']:12} {request['asked']} > {where}, {state} "
+            f"({request['seconds']:.0f} s{job})"
+        )
     return lines
+
+
+def _failures(failures: Sequence[dict[str, Any]]) -> list[str]:
+    if not failures:
+        return ["Nothing went wrong lately."]
+    return ["Last failures", *(f"  {book.brief(row)}" for row in reversed(failures))]
 
 
 def _state(provider: Mapping[str, Any]) -> str:
@@ -44,8 +82,18 @@ def _state(provider: Mapping[str, Any]) -> str:
     rate = provider["success_rate"]
     seen = "no request yet" if rate is None else f"{rate:.0%} of the last {provider['attempts']}"
     text = f"{provider['state']}, {seen}, {slots['active']} of {slots['max']} slots taken"
+    if queued := provider["queued"]:
+        text += f", {queued} waiting for one"
     if failure := provider["last_failure"]:
-        text += f"; last failure {failure['age_s']} s ago: {failure['code']}"
+        text += f"; last failure {_span(failure['age_s'])} ago: {failure['code']}"
     if fix := provider.get("fix"):
         text += f"; put it right with: {fix}"
     return text
+
+
+def _span(seconds: float) -> str:
+    for size, unit, less in ((86400, "d", "h"), (3600, "h", "min"), (60, "min", "s")):
+        if seconds >= size:
+            part = {"h": 3600, "min": 60, "s": 1}[less]
+            return f"{int(seconds // size)} {unit} {int(seconds % size // part)} {less}"
+    return f"{int(seconds)} s"

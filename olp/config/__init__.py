@@ -18,6 +18,7 @@ from olp.config.schema import (
     Thresholds,
     WorkersConfig,
 )
+from olp.config.telling import MetricsConfig, RecordConfig
 
 __all__ = [
     "BackgroundConfig",
@@ -27,7 +28,9 @@ __all__ = [
     "ChainConfig",
     "Config",
     "Loaded",
+    "MetricsConfig",
     "ProviderConfig",
+    "RecordConfig",
     "RoutingConfig",
     "ServerConfig",
     "Thresholds",

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from olp.config.telling import MetricsConfig, RecordConfig
+
 Seconds = Annotated[float, Meta(ge=0)]
 """Durations are in seconds; fractions are allowed."""
 
@@ -270,6 +272,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     breaker: BreakerConfig = field(default_factory=BreakerConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
     workers: WorkersConfig = field(default_factory=WorkersConfig)
+    record: RecordConfig = field(default_factory=RecordConfig)
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
     providers: dict[str, ProviderConfig] = field(default_factory=dict)
 
     def provider(self, name: str) -> ProviderConfig:

@@ -112,9 +112,10 @@ class Shaper:
         """The CLI's own count; an estimate for what it did not live to tell."""
         if self._usage is None:
             prompt = sum(estimate(message.text) for message in self._request.messages)
-            return Usage(input=prompt, output=estimate(text))
+            return Usage(input=prompt, output=estimate(text), estimated=True)
         if cut_short:
-            return replace(self._usage, output=max(self._usage.output, estimate(text)))
+            output = max(self._usage.output, estimate(text))
+            return replace(self._usage, output=output, estimated=True)
         return self._usage
 
 

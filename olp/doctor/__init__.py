@@ -13,9 +13,10 @@ from pathlib import Path
 
 from olp.config import ServerConfig
 from olp.core.chains import Catalogue
-from olp.doctor import clis, machine
+from olp.doctor import clis, machine, service
 from olp.doctor.finding import Finding, Patient, Say
 from olp.doctor.lab import open_lab
+from olp.doctor.record import check_record
 
 __all__ = ["Finding", "House", "Patient", "examine"]
 
@@ -35,12 +36,14 @@ async def examine(house: House, say: Say) -> list[Finding]:
     each step has a limit, so that this ends within two minutes whatever they do."""
     say("looking at the machine")
     findings = machine.check_folders(house.state)
+    findings.append(await check_record(house.state))
     findings.append(await machine.check_port(house.server))
     with open_lab() as lab:
         findings.append(await machine.check_processes(lab))
         say(f"trying {', '.join(p.name for p in house.patients if p.installed)}")
         each = await asyncio.gather(*(clis.examine(p, lab, say) for p in house.patients))
     findings.append(clis.check_any(house.patients))
+    findings += service.check_service(house.patients)
     findings += [finding for found in each for finding in found]
     patients = {patient.name: patient for patient in house.patients}
     return [*findings, *machine.check_chains(house.catalogue, patients)]

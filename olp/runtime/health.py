@@ -46,6 +46,7 @@ class Health:
             "uptime_s": round(now - self._started),
             "in_flight": in_flight,
             "record": self._record.trouble or "ok",
+            "record_lost": self._record.lost,
             "providers": providers,
             "chains": {
                 name: [str(hop) for hop in chain.hops] for name, chain in catalogue.chains.items()
@@ -77,6 +78,7 @@ class Health:
             **report,
             "waiting": self._pool.report(name),
             "slots": {"active": books.slots.active[name], "max": books.slots.limits[name]},
+            "queued": books.queue.waiting(name),
             "quota": {
                 "requests_today": books.quota.requests(name, day),
                 "windows": [_window(r, wall) for r in books.quota.readings(name)],

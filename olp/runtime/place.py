@@ -76,6 +76,10 @@ class RunPlace:
         os.close(self._lock)
         self._lock = None
 
+    def alive(self, run_id: str) -> bool:
+        """Whether the run with this id still is."""
+        return _locked(self._runs / run_id)
+
     def _sweep(self) -> int:
         ended = 0
         for file in self._runs.iterdir():
@@ -108,6 +112,29 @@ class RunPlace:
 def default_state() -> Path:
     """The folder of this system for what a program keeps."""
     return Path(platformdirs.user_state_dir("olp"))
+
+
+def in_use(state: Path) -> bool:
+    """Whether a server runs on this folder now."""
+    try:
+        files = list((state / "runs").iterdir())
+    except OSError:
+        return False
+    return any(_locked(file) for file in files)
+
+
+def _locked(file: Path) -> bool:
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _runtime_folder(state: Path) -> Path:

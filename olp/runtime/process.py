@@ -191,3 +191,18 @@ def output_of(argv: Sequence[str]) -> str:
         return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
+
+
+def run(argv: Sequence[str]) -> tuple[int, str]:
+    """Exit code and output, errors included, of a short command of the system itself; 127 if it is
+    not there, 124 if it does not end."""
+    out = subprocess.PIPE
+    try:
+        done = subprocess.run(
+            argv, stdout=out, stderr=subprocess.STDOUT, text=True, check=False, timeout=60
+        )
+    except FileNotFoundError:
+        return 127, f"{argv[0]} is not installed"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 124, str(error)
+    return done.returncode, done.stdout.strip()

@@ -1,43 +1,39 @@
-"""What is kept over restarts: the counts of the day and the stories of the last requests.
+"""What is kept over restarts: who asked for what, the counts of the day, and the last stories.
 
-One SQLite file, written by one thread, so that no request waits for a disk. A disk that is full or
-a file that is broken costs the record and never an answer; `trouble` then says what happened.
+One SQLite file, written by one thread (`scribe`), so that no request waits for a disk. A disk that
+is full or a file that is broken costs the record and never an answer; `trouble` then says what
+happened.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import queue
 import sqlite3
-import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from olp.config import RecordConfig
 from olp.core.ledger import Count
+from olp.runtime.row import Row, UnderWay
+from olp.runtime.scribe import Scribe
+from olp.runtime.tables import opened_to_read
 
 KEPT = 1000
 """Stories that are kept, the newest."""
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS stories (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL, at REAL NOT NULL, story TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS stories_by_id ON stories (id);
-CREATE TABLE IF NOT EXISTS days (
-    day TEXT NOT NULL, provider TEXT NOT NULL, requests INTEGER NOT NULL,
-    PRIMARY KEY (day, provider)
-);
-CREATE TABLE IF NOT EXISTS people (
-    day TEXT NOT NULL, person TEXT NOT NULL,
-    requests INTEGER NOT NULL, tokens INTEGER NOT NULL, background INTEGER NOT NULL,
-    PRIMARY KEY (day, person)
-);
-"""
+PRUNE_EVERY = 1000
+"""After so many requests it is looked whether there are too many. At most 0.5 MB of them."""
+
+CHUNK = 5000
+"""Requests that are forgotten at one go: some tens of milliseconds of the writing thread."""
+
+CHUNKS = 8
 
 _COUNT_PERSON = """
 INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
@@ -46,43 +42,98 @@ INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     background = background + excluded.background
 """
 
-Work = Callable[[sqlite3.Connection], None]
+
+def _insert(table: str, kind: type[Row | UnderWay]) -> str:
+    names = [field.name for field in dataclasses.fields(kind)]
+    marks = ", ".join(f":{name}" for name in names)
+    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Awaited:
-    """Work whose end somebody waits for, however it ends."""
+_BEGUN = _insert("under_way", UnderWay)
+_ENDED = _insert("requests", Row)
 
-    work: Work
-    done: Future[None]
+_INTERRUPTED = """
+INSERT INTO requests (
+    id, at, day, person, dialect, stream, background, asked, provider, model, hops, codes, cache,
+    outcome, status, code, input, output, cached, cache_written, reasoning, estimated, cost,
+    first_ms, total_ms, bytes_in, bytes_out
+) SELECT id, at, day, person, dialect, stream, background, asked, '', '', 0, '', '',
+    'interrupted', NULL, '', 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0
+FROM under_way WHERE run = ?
+"""
+
+Alive = Callable[[str], bool]
+Wall = Callable[[], float]
+Values = tuple[Any, ...] | Mapping[str, Any]
 
 
 class Record:
-    """The file at `path`; it is made, readable by its owner alone, when it is not there."""
+    """The file at `path`; it is made, readable by its owner alone, when it is not there.
 
-    def __init__(self, path: Path) -> None:
+    `run` is the id of this run of the server, and `alive` tells whether another one still runs: the
+    requests that a dead one was answering are written down as interrupted.
+    """
+
+    def __init__(
+        self, path: Path, run: str = "", alive: Alive = lambda run: False, wall: Wall = time.time
+    ) -> None:
         self._path = path
-        self._work: queue.SimpleQueue[Work | _Awaited | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self.trouble: str | None = None
+        self.run = run
+        self._alive = alive
+        self._wall = wall
+        self._scribe = Scribe(path, self._first, self._last)
+        self._read_trouble: str | None = None
+        self._until_prune = PRUNE_EVERY
+        self.bounds = RecordConfig()
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with the file, if anything is."""
+        return self._scribe.trouble or self._read_trouble
+
+    @property
+    def lost(self) -> int:
+        """How many entries could not be kept until there was a way to write them."""
+        return self._scribe.lost
 
     def open(self) -> None:
         """Begin to write, unless that was done."""
-        if self._thread is not None:
-            return
-        self._thread = threading.Thread(target=self._write, name="record", daemon=True)
-        self._thread.start()
+        self._scribe.open()
+        self._scribe.write(lambda db: None)  # what is wrong with the file is known from the start
 
     def close(self) -> None:
         """Write what is waiting, and end."""
-        if self._thread is not None:
-            self._work.put(None)
-            self._thread.join(10)
-            self._thread = None
+        self._scribe.close()
+
+    # --- the requests --------------------------------------------------------------------------
+
+    def begun(self, entry: UnderWay) -> None:
+        """A request is being answered."""
+        self._scribe.write(lambda db: _run(db, _BEGUN, dataclasses.asdict(entry)))
+
+    def ended(self, row: Row, name: str) -> None:
+        """It is over, and `name` is what the person is called now."""
+
+        def work(db: sqlite3.Connection) -> None:
+            _run(db, "DELETE FROM under_way WHERE id = ?", (row.id,))
+            _run(db, _ENDED, dataclasses.asdict(row))
+            _run(
+                db,
+                "INSERT INTO names VALUES (?, ?) ON CONFLICT DO UPDATE SET name = excluded.name "
+                "WHERE name != excluded.name",
+                (row.person, name),
+            )
+            self._until_prune -= 1
+            if self._until_prune <= 0:
+                self._prune(db)
+
+        self._scribe.write(work)
+
+    # --- counts --------------------------------------------------------------------------------
 
     def count(self, day: str, provider: str) -> None:
         """One more request was made."""
-        self._work.put(
+        self._scribe.write(
             lambda db: _run(
                 db,
                 "INSERT INTO days VALUES (?, ?, 1) "
@@ -94,19 +145,23 @@ class Record:
     def count_person(self, day: str, person: str, used: Count) -> Future[None]:
         """A person used so much more. The future is done when that is in the file, or cannot be
         written to it."""
-        done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # nobody who stops waiting can call it off
         counted = (day, person, used.requests, used.tokens, used.background)
-        self._work.put(_Awaited(lambda db: _run(db, _COUNT_PERSON, counted), done))
-        return done
+        return self._scribe.write_soon(lambda db: _run(db, _COUNT_PERSON, counted))
 
     def people(self, day: str) -> Mapping[str, Count]:
         """What each person used on `day`, by the id of their key."""
         query = "SELECT person, requests, tokens, background FROM people WHERE day = ?"
-        return {str(row[0]): Count(*row[1:]) for row in self._read(query, (day,))}
+        return {str(row[0]): Count(*row[1:]) for row in self.read(query, (day,))}
+
+    def counts(self, day: str) -> Mapping[str, int]:
+        """How many requests each provider got on `day`, as far as the file can be read."""
+        rows = self.read("SELECT provider, requests FROM days WHERE day = ?", (day,))
+        return {str(provider): int(requests) for provider, requests in rows}
+
+    # --- stories -------------------------------------------------------------------------------
 
     def keep(self, story: Mapping[str, Any]) -> None:
-        """One request is over."""
+        """One flight is over."""
         row = (story["request_id"], story["at"], json.dumps(story))
 
         def work(db: sqlite3.Connection) -> None:
@@ -114,62 +169,82 @@ class Record:
             newest = "(SELECT max(number) FROM stories)"
             _run(db, f"DELETE FROM stories WHERE number <= {newest} - ?", (KEPT,))
 
-        # One piece of work: a deletion that finds nothing to do must not look like a recovery.
-        self._work.put(work)
-
-    def counts(self, day: str) -> Mapping[str, int]:
-        """How many requests each provider got on `day`, as far as the file can be read."""
-        rows = self._read("SELECT provider, requests FROM days WHERE day = ?", (day,))
-        return {str(provider): int(requests) for provider, requests in rows}
+        self._scribe.write(work)
 
     def story(self, request_id: str | None = None) -> dict[str, Any] | None:
         """The story of one request, or of the last one."""
         if request_id is None:
-            rows = self._read("SELECT story FROM stories ORDER BY number DESC LIMIT 1", ())
+            rows = self.read("SELECT story FROM stories ORDER BY number DESC LIMIT 1")
         else:
-            rows = self._read(
+            rows = self.read(
                 "SELECT story FROM stories WHERE id = ? ORDER BY number DESC LIMIT 1", (request_id,)
             )
         return json.loads(rows[0][0]) if rows else None
 
-    def _read(self, query: str, values: tuple[Any, ...]) -> list[Any]:
+    # --- the file ------------------------------------------------------------------------------
+
+    def read(self, query: str, values: Values = ()) -> list[Any]:
+        """The lines of one query; none if the file cannot be read, and `trouble` says why."""
         try:
             if not self._path.exists():
                 return []
-            with closing(_connected(self._path)) as db:
-                return db.execute(query, values).fetchall()
+            with closing(opened_to_read(self._path)) as db:
+                found = db.execute(query, values).fetchall()
+            self._read_trouble = None
         except (sqlite3.Error, OSError) as error:
             # A file of an earlier version has nothing to tell of what it did not know.
             if "no such table" not in str(error):
-                self.trouble = str(error)
+                self._read_trouble = str(error)
             return []
+        return found
 
-    def _write(self) -> None:
-        db: sqlite3.Connection | None = None
-        while (given := self._work.get()) is not None:
-            work = given.work if isinstance(given, _Awaited) else given
-            try:
-                if db is None:
-                    db = _connected(self._path)
-                    db.executescript(_SCHEMA)
-                work(db)
-                self.trouble = None
-            except (sqlite3.Error, OSError) as error:
-                self.trouble = str(error)
-            if isinstance(given, _Awaited):
-                given.done.set_result(None)
-        if db is not None:
-            db.close()
+    def _first(self, db: sqlite3.Connection) -> None:
+        """The file was opened: put right what an earlier run could not."""
+        runs = [row[0] for row in db.execute("SELECT DISTINCT run FROM under_way")]
+        for run in runs:
+            if run != self.run and not self._alive(run):
+                self._interrupted(db, run)
+        self._prune(db)
+        if _bytes_of(db, "freelist_count") * 2 > _bytes_of(db, "page_count") > 1024 * 1024:
+            db.execute("VACUUM")
+
+    def _last(self, db: sqlite3.Connection) -> None:
+        self._interrupted(db, self.run)
+
+    def _interrupted(self, db: sqlite3.Connection, run: str) -> None:
+        outer = db.in_transaction
+        if not outer:
+            db.execute("BEGIN IMMEDIATE")
+        _run(db, _INTERRUPTED, (run,))
+        _run(db, "DELETE FROM under_way WHERE run = ?", (run,))
+        if not outer:
+            db.execute("COMMIT")
+
+    def _prune(self, db: sqlite3.Connection) -> None:
+        """Forget what is too old, and the oldest of what is too much: refused requests first, or
+        somebody who hammers at a limit would push out everything else."""
+        self._until_prune = PRUNE_EVERY
+        today = datetime.fromtimestamp(self._wall())
+        oldest = (today - timedelta(days=self.bounds.keep_days - 1)).strftime("%Y-%m-%d")
+        for table in ("requests", "sums", "days", "people"):
+            _run(db, f"DELETE FROM {table} WHERE day < ?", (oldest,))
+        for _ in range(CHUNKS):
+            used = _bytes_of(db, "page_count") - _bytes_of(db, "freelist_count")
+            if used <= self.bounds.max_mb * 1024 * 1024:
+                return
+            if not _forget(db, "WHERE outcome = 'refused'"):
+                _forget(db, "")
 
 
-def _connected(path: Path) -> sqlite3.Connection:
-    if not path.exists():
-        path.touch(mode=0o600)
-    db = sqlite3.connect(path, timeout=5, isolation_level=None)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
-    return db
+def _forget(db: sqlite3.Connection, which: str) -> int:
+    numbers = f"SELECT number FROM requests {which} ORDER BY number LIMIT {CHUNK}"
+    return db.execute(f"DELETE FROM requests WHERE number IN ({numbers})").rowcount
 
 
-def _run(db: sqlite3.Connection, statement: str, values: tuple[Any, ...]) -> None:
+def _bytes_of(db: sqlite3.Connection, pages: str) -> int:
+    count, size = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in (pages, "page_size"))
+    return int(count) * int(size)
+
+
+def _run(db: sqlite3.Connection, statement: str, values: Values) -> None:
     db.execute(statement, values)

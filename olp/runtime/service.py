@@ -13,8 +13,10 @@ from typing import Any
 
 from olp.core.books import Books
 from olp.core.chains import Catalogue, Chain
-from olp.model import Request
+from olp.model import Hop, Request
 from olp.providers.base import Setting
+from olp.runtime.accounts import usage_for
+from olp.runtime.book import Book, Visit
 from olp.runtime.engine import Engine, Job, Send
 from olp.runtime.fleet import Fleet
 from olp.runtime.flight import Flight, Reader
@@ -84,6 +86,9 @@ class Service:
         self._clock = clock
         self._started: float = before._started if before else clock()
         self._flights: dict[str, Flight] = before._flights if before else {}
+        self.book: Book = before.book if before else Book(record, clock, wall)
+        self.book.tally.knows = self._knows
+        self._stories: dict[str, Story] = before._stories if before else {}
         self._health = Health(fleet, pool, engine.books, record, self._started, clock, wall)
         self._watched = tuple(watched)
         self._surveys: asyncio.Task[None] | None = None
@@ -97,9 +102,11 @@ class Service:
         """How `request` is served for `caller`; RequestError 403 or 404 if it cannot be."""
         return self._planner.plan(request, caller, self.chain)
 
-    def board(self, request: Request, chain: Chain, caller: str, log: Log) -> Reader:
+    def board(
+        self, request: Request, chain: Chain, caller: str, log: Log, visit: Visit | None = None
+    ) -> Reader:
         """A reader of the answer: of an identical request of the same caller that is in the air,
-        or of one that starts now."""
+        or of one that starts now. `visit` is told which story it is part of."""
         key = _identity(request, chain, caller)
         flight = self._flights.get(key)
         if flight is None or not flight.joinable:
@@ -107,9 +114,12 @@ class Service:
                 chain=chain.name, chain_id=secrets.token_hex(6), request_hash=key[:12]
             )
             job = self._job(request, chain, caller, chain_log)
+            self._stories[key] = job.story
             flight = Flight(partial(self._serve, job), self.tasks)
             flight.on_over(partial(self._landed, key, flight))
             self._flights[key] = flight
+        if visit is not None:
+            visit.boarded(request, log.fields.get("background"), self._stories[key])
         return flight.join()
 
     def _job(self, request: Request, chain: Chain, caller: str, log: Log) -> Job:
@@ -121,6 +131,7 @@ class Service:
             began=self._clock(),
             at=self._wall(),
             background=log.fields.get("background"),
+            on_hop=self.book.tally.hop,
         )
         return Job(request, chain, caller, log, story)
 
@@ -134,12 +145,18 @@ class Service:
 
     def _landed(self, key: str, flight: Flight) -> None:
         if self._flights.get(key) is flight:
-            del self._flights[key]
+            del self._flights[key], self._stories[key]
 
     def models(self, caller: Caller) -> Sequence[ModelEntry]:
         """Every name that `caller` may ask for, chains first."""
         names = caller.key.chains if caller.key and caller.key.chains else self.catalogue.names()
         return [self._entry(name) for name in names if self.catalogue.knows(name)]
+
+    def _knows(self, hop: Hop) -> bool:
+        """Whether `hop` is of a chain, or of a model that was configured or told of."""
+        chains = self.catalogue.chains.values()
+        told = self.catalogue.models.get(hop.provider, ())
+        return hop.model in told or any(hop in chain.hops for chain in chains)
 
     def _entry(self, name: str) -> ModelEntry:
         hops = self.catalogue.resolve(name).hops
@@ -163,8 +180,11 @@ class Service:
         self._surveys = self.tasks.spawn(self._survey(), "survey")
 
     async def close(self) -> None:
-        """End everything that runs, and write what is waiting to be written."""
+        """End everything that runs."""
         await self._end()
+
+    def close_record(self) -> None:
+        """Write what is waiting to be written; nothing happens any more."""
         self._record.close()
 
     async def _end(self) -> None:
@@ -231,7 +251,13 @@ class Service:
 
     def health(self) -> Mapping[str, Any]:
         """How the providers really are, by what their last requests did."""
-        return {**self._health.report(self.catalogue, self.in_flight), **self.people.report()}
+        report = self._health.report(self.catalogue, self.in_flight)
+        return {**report, "live": self.book.live(), **self.people.report()}
+
+    async def usage(self, caller: Caller, query: Mapping[str, str]) -> Mapping[str, Any]:
+        """What the book says for `caller`; RequestError 400 if `query` cannot be understood."""
+        names = {key.id: key.name for key in self.people.ring.keys}
+        return await asyncio.to_thread(usage_for, caller, query, self._record, names)
 
     def health_for(self, caller: Caller) -> Mapping[str, Any]:
         """What a member may know of it, and what they have used."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from olp.core.tokens import BYTES_PER_TOKEN
 from olp.core.walk import Note
-from olp.events import Answering, Done, Failed, Output, Reasoning, Refused, Text, Usage
+from olp.events import Answering, Done, Failed, Output, Reasoning, Refused, Text, Trouble, Usage
 from olp.model import Hop
 
 
@@ -42,9 +43,13 @@ class _Try:
     status: int | None = None
 
 
+OnHop = Callable[[Hop, str, str], None]
+"""Told of each hop's end: the hop, its code, and what that meant for the chain."""
+
+
 class Story:
     """Collects while the request is served; `as_dict` tells it. `began` is steady, `at` epoch
-    seconds."""
+    seconds. `aboard` is how many clients are being told the answer."""
 
     def __init__(
         self,
@@ -56,9 +61,12 @@ class Story:
         began: float,
         at: float,
         background: str | None = None,
+        on_hop: OnHop = lambda hop, code, trigger: None,
     ) -> None:
         self.request_id = request_id
         self.at = at
+        self.aboard = 0
+        self._on_hop = on_hop
         self._caller = caller
         self._background = background
         self._model = model
@@ -68,6 +76,7 @@ class Story:
         self._first_at: float | None = None
         self._answering: Answering | None = None
         self._usage: Usage | None = None
+        self._told_bytes = 0
         self._end: Output | None = None
 
     def asked(self, hop: Hop, report: Report) -> None:
@@ -79,6 +88,8 @@ class Story:
 
     def note(self, note: Note) -> None:
         """What the walk noted of a hop that failed or was skipped."""
+        if note.event == "answered":
+            self._on_hop(self._tries[note.fields["hop"]].hop, "OK", "none")
         if note.event not in _ABOUT_HOPS:
             return
         tried = self._tries[note.fields["hop"]]
@@ -87,6 +98,8 @@ class Story:
         tried.trigger_type = note.fields.get("trigger_type")
         tried.status = note.fields.get("status")
         self._reached = max(self._reached, tried.index)
+        if note.event == "fallback_hop_error" or tried.code:
+            self._on_hop(tried.hop, str(tried.code), str(tried.trigger_type or "none"))
 
     def told(self, outputs: Sequence[Output], now: float) -> None:
         """What went to the reader."""
@@ -94,12 +107,48 @@ class Story:
             match output:
                 case Answering():
                     self._answering = output
-                case Text() | Reasoning() if self._first_at is None:
-                    self._first_at = now
+                case Text(text) | Reasoning(text):
+                    self._told_bytes += len(text.encode("utf-8", "replace"))
+                    self._first_at = now if self._first_at is None else self._first_at
                 case Usage():
                     self._usage = output
                 case Done() | Failed() | Refused():
                     self._end = output
+                    self._note_end(output)
+
+    def _note_end(self, end: Output) -> None:
+        """An answer's own end, whose note comes when the process is gone: too late for the book."""
+        if self._answering is None:
+            return
+        tried = self._tries[self._answering.hops]
+        match end:
+            case Failed(trouble):
+                tried.code = trouble.value
+            case Done(truncated=True):
+                tried.code = Trouble.SPAWN_FAILED.value
+
+    @property
+    def at_hop(self) -> tuple[int, Hop] | None:
+        """Where the request is on its way: the hop that answers, or the last one that was looked
+        at."""
+        index = self._answering.hops if self._answering else self._reached
+        return (index, self._tries[index].hop) if index >= 0 else None
+
+    @property
+    def codes(self) -> str:
+        """The hops that failed or were skipped: `claude/sonnet=RATE_LIMITED`, in their order."""
+        return " ".join(f"{tried.hop}={tried.code}" for tried in self._tries if tried.code)
+
+    def spent(self, prompt: Callable[[], int]) -> Usage:
+        """What it cost so far, as the meter reckons too: nothing before it is answered or if the
+        answer was kept, and an estimate where the CLI could not tell. `prompt` estimates the
+        tokens of what was asked."""
+        if self._answering is None or self._answering.cache == "hit":
+            return Usage()
+        if self._usage is not None:
+            return self._usage
+        output = -(-self._told_bytes // BYTES_PER_TOKEN)
+        return Usage(input=prompt(), output=output, estimated=True)
 
     def as_dict(self, now: float) -> dict[str, Any]:
         """The whole story; durations in milliseconds from the request's arrival."""
@@ -173,6 +222,8 @@ def _usage(usage: Usage | None) -> dict[str, Any] | None:
         "input": usage.input,
         "output": usage.output,
         "cached": usage.cached,
+        "cache_written": usage.cache_written,
         "reasoning": usage.reasoning,
+        "estimated": usage.estimated,
         "cost": usage.cost,
     }

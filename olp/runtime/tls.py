@@ -56,6 +56,17 @@ def identity(cert: str, key: str) -> Identity:
     return Identity(context, _end_of(context, cert))
 
 
+def trusting(cert: str) -> ssl.SSLContext:
+    """For a client that speaks to the server with this very certificate, under whatever name;
+    StartError if the file cannot be read."""
+    _readable(cert, "tls_cert")
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(cafile=cert)
+    return client
+
+
 def _readable(path: str, name: str) -> None:
     try:
         with open(path, "rb") as file:  # noqa: PTH123
@@ -76,12 +87,8 @@ def _told(error: ssl.SSLError, cert: str, key: str) -> str:
 
 def _end_of(server: ssl.SSLContext, cert: str) -> float:
     """When the certificate ends, in epoch seconds; StartError if it cannot be used now."""
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname = False
-    client.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-    client.load_verify_locations(cafile=cert)
     try:
-        shown = _shake_hands(server, client).getpeercert() or {}
+        shown = _shake_hands(server, trusting(cert)).getpeercert() or {}
     except ssl.SSLCertVerificationError as error:
         why = {_EXPIRED: "has expired", _NOT_YET: "is not valid yet (is the clock right?)"}
         said = why.get(error.verify_code, f"cannot be used: {error.verify_message}")

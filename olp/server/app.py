@@ -14,9 +14,10 @@ from olp.errors import RequestError
 from olp.runtime.log import described
 from olp.runtime.service import ModelEntry, Service
 from olp.server import headers
-from olp.server.auth import Gatekeeper
+from olp.server.auth import Gatekeeper, check_owner
 from olp.server.connect import ConnectPage
 from olp.server.endpoint import ChatEndpoint
+from olp.server.insight import Insight
 from olp.server.reply import REPLY, Reply, json_response
 from olp.server.throttle import Throttle
 
@@ -27,6 +28,8 @@ PATHS = {
     "/v1/models": "GET",
     "/healthz": "GET",
     "/health": "GET",
+    "/metrics": "GET",
+    "/olp/usage": "GET",
     "/connect": "GET",
     "/": "GET",
 }
@@ -47,6 +50,7 @@ class Server:
         self._service = service
         self._gatekeeper = Gatekeeper(config.server, service.people, self._throttle, service.log)
         self._chat = ChatEndpoint(service, self._gatekeeper, config, self._in_air)
+        self._insight = Insight(service, self._gatekeeper, config)
         self._page = ConnectPage(service, self._gatekeeper)
 
     def application(self) -> web.Application:
@@ -61,9 +65,17 @@ class Server:
         app.router.add_get("/health", self._health)
         app.router.add_get("/connect", self._connect)
         app.router.add_get("/", self._root)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/olp/usage", self._usage)
         app.router.add_post("/olp/quota/refresh", self._quota_refresh)
         app.router.add_post("/olp/quota/clear", self._quota_clear)
         app.router.add_route("*", "/{path:(?s:.*)}", self._nowhere)
+        return app
+
+    def metrics_application(self) -> web.Application:
+        """Only /metrics, and without a key: for an address that the owner sets apart for it."""
+        app = web.Application(middlewares=[self._frame])
+        app.router.add_get("/metrics", self._open_metrics)
         return app
 
     # --- around every handler ------------------------------------------------------------------
@@ -146,6 +158,15 @@ class Server:
     async def _connect(self, request: web.Request) -> web.Response:
         return await self._page.get(request)
 
+    async def _usage(self, request: web.Request) -> web.StreamResponse:
+        return await self._insight.usage(request)
+
+    async def _metrics(self, request: web.Request) -> web.StreamResponse:
+        return await self._insight.metrics(request)
+
+    async def _open_metrics(self, request: web.Request) -> web.StreamResponse:
+        return await self._insight.open_metrics(request)
+
     # --- the small routes ----------------------------------------------------------------------
 
     async def _models(self, request: web.Request) -> web.Response:
@@ -168,18 +189,14 @@ class Server:
         return json_response({"version": __version__, **told})
 
     async def _quota_refresh(self, request: web.Request) -> web.Response:
-        await self._owner(request)
+        check_owner(await self._gatekeeper.check(request))
         told = await self._service.refresh()
         return json_response({name: {"trouble": one.trouble} for name, one in told.items()})
 
     async def _quota_clear(self, request: web.Request) -> web.Response:
-        await self._owner(request)
+        check_owner(await self._gatekeeper.check(request))
         provider = request.query.get("provider")
         return json_response({"cleared": self._service.clear_holds(provider)})
-
-    async def _owner(self, request: web.Request) -> None:
-        if not (await self._gatekeeper.check(request)).owner:
-            raise RequestError("this is for the owner alone", status=403, code="owner_only")
 
     async def _root(self, request: web.Request) -> web.Response:
         await self._gatekeeper.check(request)

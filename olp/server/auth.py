@@ -21,7 +21,7 @@ from olp.runtime.log import Log
 from olp.runtime.people import Caller, People
 from olp.server.throttle import Throttle
 
-__all__ = ["Caller", "Gatekeeper", "refuse_key_in"]
+__all__ = ["Caller", "Gatekeeper", "check_owner", "refuse_key_in"]
 
 _LOCAL_NAMES = frozenset({"localhost", "host.docker.internal", "host.containers.internal"})
 
@@ -97,6 +97,12 @@ class Gatekeeper:
             status=403,
             code="host_not_allowed",
         )
+
+
+def check_owner(caller: Caller) -> None:
+    """RequestError 403 unless `caller` is an owner."""
+    if not caller.owner:
+        raise RequestError("this is for the owner alone", status=403, code="owner_only")
 
 
 def _tokens(request: web.Request) -> list[str]:

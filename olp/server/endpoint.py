@@ -14,11 +14,15 @@ from olp.config import Config
 from olp.dialects import openai_chat
 from olp.errors import RequestError
 from olp.events import Answering, Done, Failed, Output, Refused
+from olp.runtime.book import Visit
 from olp.runtime.flight import BrokenOff, Reader
 from olp.runtime.service import Service
 from olp.server import headers
 from olp.server.auth import Caller, Gatekeeper, refuse_key_in
 from olp.server.reply import JSON, REPLY, Reply
+
+DIALECT = "openai-chat"
+"""What the book calls the API that is spoken here."""
 
 CLIENT_STALLED_S = 120.0
 """A client that takes no byte for so long is gone, whatever its connection says."""
@@ -39,11 +43,13 @@ class ChatEndpoint:
         """The whole way of one request, as the server sees it."""
         reply = http[REPLY]
         caller = await self._gatekeeper.check(http)
-        with self._counted(caller):
+        visit = self._service.book.visit(reply.id, caller, DIALECT)
+        with visit, self._counted(caller):
             body = await self._body(http)
+            visit.bytes_in = len(body)
             asked = openai_chat.model_in(body)
             refuse_key_in(asked, "`model`")
-            reply.model = asked
+            reply.model = visit.asked = asked
             order = openai_chat.decode(body, max_messages=self._config.server.max_messages)
             order = _with_wishes(order, http)
             plan = self._service.plan(order.request, caller)
@@ -51,8 +57,9 @@ class ChatEndpoint:
                 request_id=reply.id, caller=caller.name, background=plan.background
             )
             async with self._service.people.admitted(caller, plan.background):
-                with self._service.board(plan.request, plan.chain, caller.id, log) as reader:
-                    answer = _Answer(self, http, reply, order, caller, reader)
+                way = (plan.request, plan.chain, caller.id, log, visit)
+                with self._service.board(*way) as reader:
+                    answer = _Answer(self, http, reply, order, caller, reader, visit)
                     return await (answer.stream() if order.request.stream else answer.whole())
 
     async def _body(self, http: web.Request) -> bytes:
@@ -104,6 +111,7 @@ class _Answer:
         order: openai_chat.Order,
         caller: Caller,
         reader: Reader,
+        visit: Visit,
     ) -> None:
         self._endpoint = endpoint
         self._http = http
@@ -111,6 +119,7 @@ class _Answer:
         self._order = order
         self._detail = endpoint.shows_detail(caller)
         self._reader = reader
+        self._visit = visit
         self._created = int(time.time())
         self._id = f"chatcmpl-{reply.id}"
 
@@ -119,7 +128,7 @@ class _Answer:
         outputs: list[Output] = []
         while not (outputs and isinstance(outputs[-1], Done | Failed | Refused)):
             try:
-                outputs += await self._reader.read()
+                outputs += await self._read()
             except BrokenOff as error:
                 raise _apology(error) from error
         if isinstance(outputs[-1], Refused):
@@ -127,12 +136,13 @@ class _Answer:
         head = outputs[0]
         assert isinstance(head, Answering)
         body = openai_chat.whole(self._order, outputs, id=self._id, created=self._created)
+        self._visit.bytes_out = len(body)
         return web.Response(body=body, content_type=JSON, headers=self._headers(head))
 
     async def stream(self) -> web.StreamResponse:
         """The answer as server-sent events, or a JSON error while nothing has gone out."""
         try:
-            outputs = await self._reader.read()
+            outputs = await self._read()
         except BrokenOff as error:
             raise _apology(error) from error
         head = outputs[0]
@@ -151,7 +161,8 @@ class _Answer:
                 outputs = await self._next(response, encoder)
                 await self._write(response, encoder, outputs)
         except BrokenOff as error:
-            await response.write(encoder.error(_apology(error)))
+            self._visit.error = _apology(error)
+            await response.write(encoder.error(self._visit.error))
         await response.write_eof()
         return response
 
@@ -161,9 +172,15 @@ class _Answer:
         while True:
             try:
                 async with asyncio.timeout(self._endpoint.keepalive_s):
-                    return await self._reader.read()
+                    return await self._read()
             except TimeoutError:
                 await response.write(encoder.keep_alive)
+                self._visit.bytes_out += len(encoder.keep_alive)
+
+    async def _read(self) -> Sequence[Output]:
+        outputs = await self._reader.read()
+        self._visit.told(outputs, time.monotonic())
+        return outputs
 
     async def _write(
         self,
@@ -175,6 +192,9 @@ class _Answer:
         if data:
             async with asyncio.timeout(CLIENT_STALLED_S):
                 await response.write(data)
+            self._visit.bytes_out += len(data)
+        # A client that has read the last word may hang up before its handler is done.
+        self._visit.all_sent = isinstance(outputs[-1], Done | Failed)
 
     def _headers(self, head: Answering) -> dict[str, str]:
         ignored = headers.ignored(self._order.request.ignored)
@@ -183,8 +203,10 @@ class _Answer:
     def _refusal(self, end: Refused) -> web.Response:
         more = headers.refused(end, show_detail=self._detail)
         more |= headers.ignored(self._order.request.ignored)
+        body = openai_chat.refused_body(end)
+        self._visit.bytes_out = len(body)
         return web.Response(
-            body=openai_chat.refused_body(end),
+            body=body,
             status=end.status,
             content_type=JSON,
             headers=more,

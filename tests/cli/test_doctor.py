@@ -46,7 +46,7 @@ def test_all_good(olp: Olp, tmp_path: Path, config: Path) -> None:
     assert (ran.code, ran.json["ok"]) == (0, True)
     names = {f"{cli}.{what}" for cli in CLIS for what in ("installed", "version", "login")}
     names |= {f"{cli}.isolation" for cli in CLIS}
-    names |= {"configuration", "clis", "port", "death_signal", "chain.auto"}
+    names |= {"configuration", "clis", "port", "record", "death_signal", "chain.auto"}
     assert set(found) == names | {"folder.state", "folder.work", "folder.private"}
     assert ran.err == ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +41,7 @@ def test_a_persons_own_are_served_in_their_order() -> None:
 def test_whoever_leaves_gives_up_the_place_and_the_next_is_woken() -> None:
     queue, woken = Queue(), list[str]()
     tickets = [
-        queue.join("claude", person, lambda person=person: woken.append(person))
+        queue.join("claude", person, partial(woken.append, person))
         for person in ("anna", "ben", "carl")
     ]
     queue.leave(tickets[0], served=False)

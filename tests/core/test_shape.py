@@ -238,17 +238,18 @@ def test_N1_the_last_count_of_the_cli_is_the_usage() -> None:
 
 def test_N1_a_cli_that_counts_nothing_gets_an_estimate() -> None:
     out = shape([Text("x" * 40), Done()])
-    assert out[-2] == Usage(input=3, output=10)
+    assert out[-2] == Usage(input=3, output=10, estimated=True)
 
 
 def test_N1_an_answer_cut_by_olp_counts_what_went_out() -> None:
     out = shape([Usage(25, 1), Text("x" * 40 + "END")], stop=("END",))
-    assert out[-2:] == [Usage(25, 10), Done()]
+    assert out[-2:] == [Usage(25, 10, estimated=True), Done()]
 
 
 def test_G1_a_salvaged_answer_has_its_usage() -> None:
     died = Failed(Trouble.SPAWN_FAILED, "died")
-    assert shape([Usage(25, 1), Text("x" * 40), died]) == [Text("x" * 40), Usage(25, 10), died]
+    usage = Usage(25, 10, estimated=True)
+    assert shape([Usage(25, 1), Text("x" * 40), died]) == [Text("x" * 40), usage, died]
     assert shape([Usage(25, 1), died]) == [died]
 
 

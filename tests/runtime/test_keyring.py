@@ -179,8 +179,7 @@ def test_a_change_that_is_refused_changes_nothing(tmp_path: Path) -> None:
 
 def test_many_changes_at_one_time_are_all_made(tmp_path: Path) -> None:
     threads = [
-        threading.Thread(target=lambda n=n: added(Keyring(tmp_path), f"p{n}"))  # type: ignore[misc]
-        for n in range(24)
+        threading.Thread(target=lambda n=n: added(Keyring(tmp_path), f"p{n}")) for n in range(24)
     ]
     for thread in threads:
         thread.start()

@@ -1,0 +1,68 @@
+"""The book as the commands read it: straight from its file, whether a server runs or not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import click
+
+from olp.cli.keys import keyring_of, state_of
+from olp.config import Config
+from olp.core.span import Span, span
+from olp.errors import OLPError
+from olp.runtime.accounts import Accounts
+from olp.runtime.record import Record
+
+SINCE = "Since when: 7d, 12h, today, 2026-11-01, 2026-11-01T18:00 or all."
+
+
+def open_book(config: Config) -> Accounts:
+    """The accounts of the configured house; OLPError if they cannot be read."""
+    names = {key.id: key.name for key in keyring_of(config).look().keys}
+    accounts = Accounts(Record(state_of(config) / "olp.db"), names)
+    if accounts.trouble:
+        raise OLPError(f"the record cannot be read: {accounts.trouble}")
+    return accounts
+
+
+def span_of(since: str | None, until: str | None = None) -> Span:
+    """The time that the options ask for."""
+    try:
+        return span(since, until, datetime.now())
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--since / --until") from None
+
+
+def persons_of(accounts: Accounts, name: str | None) -> list[str] | None:
+    """The ids of the person who is called `name`; None for everybody."""
+    if name is None:
+        return None
+    if ids := accounts.ids(name):
+        return ids
+    known = ", ".join(accounts.known()) or "nobody yet"
+    raise click.BadParameter(f"no person {name!r}; there is: {known}", param_hint="--person")
+
+
+def brief(row: dict[str, Any]) -> str:
+    """One request as one line."""
+    at = datetime.fromtimestamp(row["at"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    served = f"{row['provider']}/{row['model']}" if row["provider"] else "-"
+    parts = [
+        f"{at}  {row['name']:12} {row['asked'] or '-'} > {served}",
+        f"{row['outcome']} {row['code']}".strip(),
+    ]
+    if row["status"] not in (None, 200):
+        parts[-1] += f" ({row['status']})"
+    parts.append(_times(row))
+    if row["input"] or row["output"]:
+        about = "~" if row["estimated"] else ""
+        parts.append(f"{about}{row['input']} in {about}{row['output']} out")
+    parts += [f"after {row['codes']}"] if row["codes"] else []
+    parts += [row["background"]] if row["background"] else []
+    return "  ".join([*parts, row["id"]])
+
+
+def _times(row: dict[str, Any]) -> str:
+    total = f"{row['total_ms'] / 1000:.1f} s"
+    return total if row["first_ms"] is None else f"{total} (first {row['first_ms'] / 1000:.1f} s)"

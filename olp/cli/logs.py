@@ -1,0 +1,69 @@
+"""`olp logs`: the requests one by one, from the book: who, what, how it ended, and no content."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection
+from typing import Any
+
+import click
+
+from olp.cli import book, house
+from olp.runtime.accounts import Accounts
+
+POLL_S = 0.5
+"""How often `--follow` looks for more."""
+
+SHOWN = 50
+"""Requests that are shown where nobody says since when."""
+
+SHOWN_FIRST = 10
+"""The same with `--follow`."""
+
+
+@click.command("logs")
+@click.option("-f", "--follow", is_flag=True, help="Go on with each request that ends.")
+@click.option("--person", metavar="NAME", help="Only this person.")
+@click.option("--since", help=book.SINCE)
+@click.option("--failed", is_flag=True, help="Only what went wrong.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), help="At most so many, the newest.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
+def command(
+    follow: bool,
+    person: str | None,
+    since: str | None,
+    failed: bool,
+    lines: int | None,
+    as_json: bool,
+    config_file: str | None,
+) -> None:
+    """Show the last requests, one a line, in the order in which they ended."""
+    accounts = book.open_book(house.read_config(config_file).config)
+    persons = book.persons_of(accounts, person)
+    if lines is None and since is None:
+        lines = SHOWN_FIRST if follow else SHOWN
+    last = accounts.last_number()
+    rows = accounts.requests(book.span_of(since), persons, limit=lines, in_vain=failed)
+    _print(rows, as_json)
+    if follow:
+        _follow(accounts, persons, max([last, *(row["number"] for row in rows)]), failed, as_json)
+
+
+def _follow(
+    accounts: Accounts, persons: Collection[str] | None, last: int, failed: bool, as_json: bool
+) -> None:
+    try:
+        while True:
+            time.sleep(POLL_S)
+            rows = accounts.requests(persons=persons, after=last, in_vain=failed)
+            _print(rows, as_json)
+            last = max([last, *(row["number"] for row in rows)])
+    except KeyboardInterrupt:
+        return
+
+
+def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
+    for row in rows:
+        click.echo(json.dumps(row, ensure_ascii=False) if as_json else book.brief(row))

@@ -1,0 +1,50 @@
+"""`olp top`: `olp status`, over and over."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import click
+
+from olp.cli import client, house
+from olp.cli.status import look, screen
+from olp.config import Config
+from olp.errors import OLPError
+
+REFRESH_S = 1.0
+"""Seconds from one look to the next."""
+
+
+@click.command("top")
+@click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
+def command(config_file: str | None) -> None:
+    """Show the running server as it works, until Ctrl-C. Without a terminal: once."""
+    config = house.read_config(config_file).config
+    if not sys.stdout.isatty():
+        click.echo("\n".join(screen(look(config))))
+        return
+    look(config)  # a server that is not there is an error, and one that goes away later is not
+    try:
+        _watch(config)
+    except KeyboardInterrupt:
+        return
+
+
+def _watch(config: Config) -> None:
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(Text(_lines(config), no_wrap=True, overflow="ellipsis"), refresh=True)
+            time.sleep(REFRESH_S)
+
+
+def _lines(config: Config) -> str:
+    try:
+        return "\n".join(screen(look(config)))
+    except client.NotRunning as error:
+        return f"{error}\nlooking again each second; Ctrl-C ends this"
+    except OLPError as error:
+        return str(error)

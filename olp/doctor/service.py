@@ -1,0 +1,86 @@
+"""Whether the installed service finds what a shell finds.
+
+A service starts with the PATH that it was installed with. A CLI that was added since, or that a
+version manager has moved, is there for its user and not for the service.
+"""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from olp.doctor.finding import Finding, Patient
+from olp.runtime import unit
+
+DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""About what a service gets that says nothing."""
+
+AGAIN = "install it anew, from a shell that finds all of them: olp service install"
+
+
+def check_service(patients: Sequence[Patient]) -> Iterator[Finding]:
+    """The service's environment against this shell's; nothing if no service is installed."""
+    file = unit.installed(Path.home(), os.environ)
+    if file is None:
+        return
+    try:
+        path, secrets = unit.path_in(file), unit.secrets_of(file)
+    except (OSError, ValueError, plistlib.InvalidFileException) as error:
+        yield Finding("service.path", False, f"{file} cannot be read: {error}", AGAIN)
+        return
+    used = [patient for patient in patients if patient.installed and patient.enabled]
+    yield _finds(file, used, path or DEFAULT_PATH)
+    if finding := _knows(used, secrets):
+        yield finding
+
+
+def _finds(file: Path, used: Sequence[Patient], path: str) -> Finding:
+    lost = {p.provider.facts.program: what for p in used if (what := _lost(p, path))}
+    if not lost:
+        return Finding("service.path", True, f"{file} finds every CLI that is in use")
+    shown = ", ".join(f"{name} ({what})" for name, what in lost.items())
+    what = f"the service in {file} does not find what this shell finds: {shown}"
+    return Finding("service.path", False, what, AGAIN)
+
+
+def _lost(patient: Patient, path: str) -> str | None:
+    """What of a CLI would not be found there: itself, or the program that runs its script."""
+    wanted = patient.setting.config.command or (patient.provider.facts.program,)
+    program = shutil.which(wanted[0], path=path)
+    if program is None:
+        return "not on its PATH"
+    interpreter = _interpreter(Path(program))
+    if interpreter and shutil.which(interpreter, path=path) is None:
+        return f"it needs {interpreter}, which is not on its PATH"
+    return None
+
+
+def _interpreter(program: Path) -> str | None:
+    """The program that a script's first line asks `env` for."""
+    try:
+        with program.open("rb") as file:
+            first = file.readline(200)
+    except OSError:
+        return None
+    words = first.decode("utf-8", "replace").removeprefix("#!").split()
+    by_env = first.startswith(b"#!") and len(words) > 1 and words[0].endswith("/env")
+    return next((w for w in words[1:] if not w.startswith("-")), None) if by_env else None
+
+
+def _knows(used: Sequence[Patient], secrets: Path | None) -> Finding | None:
+    """Whether a login in a variable of this shell is one that the service has, too."""
+    names = [name for p in used for name in p.provider.facts.passes if os.environ.get(name)]
+    try:
+        text = secrets.read_text("utf-8") if secrets else ""
+    except OSError:
+        text = ""
+    missing = [name for name in names if not re.search(rf"^{name}=", text, re.M)]
+    if not missing or secrets is None:
+        return None
+    what = f"{', '.join(missing)} is set in this shell, but not for the service"
+    fix = f"write {missing[0]}=… into {secrets}, and: chmod 600 {secrets}"
+    return Finding("service.login", None, what, fix)

@@ -1,0 +1,169 @@
+"""The one thread that writes the record's file.
+
+Whoever has something to write hands over a piece of work and goes on; nothing that serves a request
+ever waits for a disk. What cannot be written now (the disk is full, another program holds the file,
+it is broken) is kept in memory and tried again, so that such a time leaves no gap when it ends. The
+memory for that is bounded: then the oldest is given up, and counted as lost.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from olp.runtime.tables import opened_to_write
+
+Work = Callable[[sqlite3.Connection], None]
+
+MAX_HELD = 10_000
+"""Pieces of work that may wait for the file: some MB, and hours of a busy house."""
+
+RETRY_S = 5.0
+"""How often what waits is tried again when nothing new comes."""
+
+CLOSE_S = 15.0
+"""How long the last words may take; longer than one try waits for a lock."""
+
+_ITS_OWN_FAULT = frozenset(
+    {
+        *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH),
+        *(sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG),
+    }
+)
+"""Errors that lie in a piece of work and not in the file: trying again would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    work: Work
+    settled: Future[None] | None = None
+
+    def settle(self) -> None:
+        """Tell whoever waits for it, once: it is written, or cannot be written now."""
+        if self.settled is not None and not self.settled.done():
+            self.settled.set_result(None)
+
+
+class Scribe:
+    """Writes to the file at `path`. `first` is done each time that it is opened, `last` before the
+    end."""
+
+    def __init__(self, path: Path, first: Work, last: Work) -> None:
+        self._path = path
+        self._first = first
+        self._last = last
+        self._given: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
+        self._held: deque[_Piece] = deque()
+        self._thread: threading.Thread | None = None
+        self._db: sqlite3.Connection | None = None
+        self.trouble: str | None = None
+        self.lost = 0
+
+    def open(self) -> None:
+        """Begin, unless that was done."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="record", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Write what is waiting, and end."""
+        if self._thread is not None:
+            self._given.put(None)
+            self._thread.join(CLOSE_S)
+            self._thread = None
+
+    def write(self, work: Work) -> None:
+        """Have `work` done some time."""
+        self._given.put(_Piece(work))
+
+    def write_soon(self, work: Work) -> Future[None]:
+        """The same. The future is done when it is in the file, or cannot be written to it now."""
+        settled: Future[None] = Future()
+        settled.set_running_or_notify_cancel()  # nobody who stops waiting can call it off
+        self._given.put(_Piece(work, settled))
+        return settled
+
+    # --- in the thread -------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        over = False
+        while not over:
+            over = self._gather()
+            if over:
+                self._held.append(_Piece(self._last))
+            self._write_held()
+        self._drop_connection()
+
+    def _gather(self) -> bool:
+        """Wait for work, and take all that is there; whether that was the last of it."""
+        try:
+            given = self._given.get(timeout=RETRY_S if self._held else None)
+            while given is not None:
+                self._hold(given)
+                given = self._given.get_nowait()
+        except queue.Empty:
+            return False
+        return True
+
+    def _hold(self, piece: _Piece) -> None:
+        if len(self._held) >= MAX_HELD:
+            self._held.popleft().settle()
+            self.lost += 1
+        self._held.append(piece)
+
+    def _write_held(self) -> None:
+        """All that is held, in one transaction: it is in the file whole, or not at all."""
+        try:
+            db = self._connection()
+            db.execute("BEGIN IMMEDIATE")
+            faults = [fault for piece in self._held if (fault := _fault_of(piece, db))]
+            db.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            self.trouble = str(error)
+            self._drop_connection()  # which rolls back; and by then it may be another file
+            for piece in self._held:
+                piece.settle()
+            return
+        self.lost += len(faults)
+        self.trouble = faults[0] if faults else None
+        while self._held:
+            self._held.popleft().settle()
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            db = opened_to_write(self._path)
+            try:
+                self._first(db)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
+        return self._db
+
+    def _drop_connection(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+def _fault_of(piece: _Piece, db: sqlite3.Connection) -> str | None:
+    """Do one piece of work; what is wrong with it, if it is the one to blame."""
+    db.execute("SAVEPOINT piece")
+    try:
+        piece.work(db)
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
+        if code & 0xFF not in _ITS_OWN_FAULT or not db.in_transaction:
+            raise
+        db.execute("ROLLBACK TO piece")
+        return str(error)
+    finally:
+        if db.in_transaction:
+            db.execute("RELEASE piece")
+    return None

@@ -1,0 +1,186 @@
+"""The house's numbers in Prometheus' format.
+
+Everything is read when it is asked for: what is counted from the tally, what is measured from the
+health report. Names and units follow Prometheus' conventions: seconds, bytes and ratios, `_total`
+for what only grows. Labels are bounded; a person's name is one only if the owner says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from olp import __version__
+from olp.runtime.tally import Histogram, Tally
+
+__all__ = ["CONTENT_TYPE", "exposition"]
+
+Health = Mapping[str, Any]
+
+
+def exposition(health: Health, tally: Tally, *, people: bool) -> bytes:
+    """All of it as text."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_House(health, tally, people))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)
+
+
+class _House(Collector):
+    def __init__(self, health: Health, tally: Tally, people: bool) -> None:
+        self._health = health
+        self._tally = tally
+        self._people = people
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily("olp_build", "The OLP that runs", {"version": __version__})
+        yield from _counted(self._tally, self._people)
+        yield from _timed(self._tally)
+        yield from _house(self._health)
+        yield from _providers(self._health["providers"])
+
+
+# --- what is counted ---------------------------------------------------------------------------
+
+
+def _counted(tally: Tally, people: bool) -> Iterator[Metric]:
+    yield _counter(
+        "olp_requests",
+        "Requests of known persons that are over, by how they ended for the client",
+        ("provider", "model", "outcome", "code"),
+        tally.requests,
+        people,
+    )
+    hops = CounterMetricFamily(
+        "olp_hops",
+        "Hops that answered (code OK), failed or were passed over, by what that meant",
+        labels=("provider", "model", "code", "trigger_type"),
+    )
+    for by, count in tally.hops.items():
+        hops.add_metric(by, count)
+    yield hops
+    yield _counter(
+        "olp_tokens",
+        "Tokens; cached and cache_written are part of input, reasoning is part of output",
+        ("provider", "model", "kind"),
+        tally.tokens,
+        people,
+    )
+    yield _counter(
+        "olp_cost_estimate_usd",
+        "What the CLIs state that answers would cost, an estimate: a subscription pays nothing",
+        ("provider", "model"),
+        tally.cost,
+        people,
+    )
+
+
+def _counter(
+    name: str,
+    about: str,
+    labels: tuple[str, ...],
+    counts: Mapping[Any, float],
+    people: bool,
+) -> Metric:
+    """A counter whose keys are its labels and a person, who is told of or added up."""
+    family = CounterMetricFamily(name, about, labels=(*labels, "person") if people else labels)
+    shown: Counter[tuple[str, ...]] = Counter()
+    for by, count in counts.items():
+        shown[by if people else by[:-1]] += count  # type: ignore[assignment]
+    for by, count in shown.items():
+        family.add_metric(by, count)
+    return family
+
+
+def _timed(tally: Tally) -> Iterator[Metric]:
+    for name, about, found in (
+        ("olp_first_content_seconds", "From a request to the first of its answer", tally.first),
+        ("olp_request_duration_seconds", "From a request to its end", tally.total),
+    ):
+        family = HistogramMetricFamily(name, about, labels=("provider",))
+        for provider, histogram in found.items():
+            family.add_metric((provider,), _buckets(histogram), histogram.sum)
+        yield family
+
+
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    """Each bound with how many values were at most that."""
+    total, told = 0, []
+    for bound, count in zip((*histogram.bounds, None), histogram.counts, strict=True):
+        total += count
+        told.append(("+Inf" if bound is None else str(float(bound)), float(total)))
+    return told
+
+
+# --- what is measured --------------------------------------------------------------------------
+
+
+def _house(health: Health) -> Iterator[Metric]:
+    for name, about, value in (
+        ("olp_uptime_seconds", "Since the server started", health["uptime_s"]),
+        ("olp_requests_in_flight", "Requests that are being answered", len(health["live"])),
+        ("olp_answers_in_flight", "Answers being made; identical requests share one",
+         health["in_flight"]),
+        ("olp_record_trouble", "1 if the record cannot be written", health["record"] != "ok"),
+        ("olp_healthy", "1 unless every provider is failing", health["status"] == "ok"),
+    ):  # fmt: skip
+        yield GaugeMetricFamily(name, about, value=float(value))
+    lost = health["record_lost"]
+    yield CounterMetricFamily("olp_record_lost", "Entries that could not be kept", value=lost)
+
+
+def _providers(providers: Mapping[str, Any]) -> Iterator[Metric]:
+    for name, about, read in (
+        ("olp_slots_taken", "Requests that a provider answers now",
+         lambda p: p["slots"]["active"]),
+        ("olp_slots_limit", "Requests that it may answer at one time",
+         lambda p: p["slots"]["max"]),
+        ("olp_waiting_workers", "Its processes that wait for a request",
+         lambda p: p["waiting"]["ready"]),
+        ("olp_waiting_requests", "Requests that wait for one of its slots",
+         lambda p: p["queued"]),
+        ("olp_worker_memory_bytes", "Memory of its processes that wait",
+         lambda p: p["waiting"]["memory_mb"] * 1024 * 1024),
+        ("olp_quota_holds", "Quota holds that keep it from being asked",
+         lambda p: len(p["quota"]["holds"])),
+        ("olp_open_circuits", "Its models that are left alone after failures",
+         lambda p: len(p["open_circuits"])),
+        ("olp_requests_today", "Attempts of the local day",
+         lambda p: p["quota"]["requests_today"]),
+        ("olp_provider_failing", "1 if its last request failed",
+         lambda p: p["state"] == "failing"),
+    ):  # fmt: skip
+        family = GaugeMetricFamily(name, about, labels=("provider",))
+        for provider, report in providers.items():
+            family.add_metric((provider,), float(read(report)))
+        yield family
+    yield _quota(providers)
+
+
+def _quota(providers: Mapping[str, Any]) -> Metric:
+    family = GaugeMetricFamily(
+        "olp_quota_used_ratio",
+        "How full a window of the plan is, from 0 to 1, by the last reading that is still valid",
+        labels=("provider", "window", "model"),
+    )
+    for provider, report in providers.items():
+        for window in report["quota"]["windows"]:
+            if window["fresh"]:
+                by = (provider, window["name"], window["model"] or "")
+                family.add_metric(by, window["used_percent"] / 100)
+    return family

@@ -1,0 +1,43 @@
+"""What the house tells about its use: to the owner everything, to a member their own."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from olp.config import Config
+from olp.runtime.service import Service
+from olp.server.auth import Gatekeeper, check_owner
+from olp.server.reply import json_response
+
+
+class Insight:
+    """GET /olp/usage and GET /metrics over one service."""
+
+    def __init__(self, service: Service, gatekeeper: Gatekeeper, config: Config) -> None:
+        self._service = service
+        self._gatekeeper = gatekeeper
+        self._config = config
+
+    async def usage(self, request: web.Request) -> web.Response:
+        """Who used how much: `by`, `since`, `until` and `person` as in `olp usage`."""
+        caller = await self._gatekeeper.check(request)
+        return json_response(await self._service.usage(caller, dict(request.query)))
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        """For Prometheus, with the owner's key."""
+        check_owner(await self._gatekeeper.check(request))
+        return self._exposition()
+
+    async def open_metrics(self, request: web.Request) -> web.Response:
+        """The same at an address that the owner set apart for it."""
+        self._gatekeeper.check_surroundings(request)
+        return self._exposition()
+
+    def _exposition(self) -> web.Response:
+        # Loaded when somebody first asks: a house without Prometheus does not pay for it.
+        from olp.server.exposition import CONTENT_TYPE, exposition
+
+        told = exposition(
+            self._service.health(), self._service.book.tally, people=self._config.metrics.people
+        )
+        return web.Response(body=told, headers={"Content-Type": CONTENT_TYPE})

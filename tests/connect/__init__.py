@@ -1,0 +1,1 @@
+"""Tests of what is told to those who connect a client."""
