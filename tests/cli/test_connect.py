@@ -10,6 +10,7 @@ import shlex
 import shutil
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from olp.connect import all_clients, jsonc
 from olp.connect.base import Snippet, Target
 from tests.cli.conftest import Olp, Ran
 from tests.cli.inside import inside
+from tests.support import Served
 
 TOKEN = "olp_" + "k" * 43
 CLIENTS = sorted(all_clients())
@@ -125,6 +127,24 @@ def test_cursor_says_why_it_cannot(olp: Olp) -> None:
     assert ran.code == 0
     assert "public HTTPS address" in ran.out and "olp connect cline" in ran.out
     assert olp("connect", "cursor", "--write").code == 2
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_what_can_be_run_here_gets_an_answer(tmp_path: Path) -> None:
+    """The snippets for curl and for the openai package, as a person would paste them."""
+    env = {**os.environ, "OLP_SERVER_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in env.items():
+            patch.setenv(name, value)
+        with Served(tmp_path, ["--demo", "--port", "0"]) as served:
+            target = Target(f"{served.url()}/v1", "olp")
+            curl = all_clients()["curl"].snippets(target)[0].text
+            hello = all_clients()["openai-python"].snippets(target)[0].text
+            (tmp_path / "hello.py").write_text(hello)
+            for command in (["sh", "-c", curl], [sys.executable, str(tmp_path / "hello.py")]):
+                done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+                assert done.returncode == 0, done.stderr
+                assert "demo" in done.stdout
 
 
 # --- the address -------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -13,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from olp.config import RecordConfig
+from olp.core.ledger import Count
 from olp.core.span import Span, span
-from olp.runtime import record as record_module
 from olp.runtime import scribe, tables
 from olp.runtime.accounts import Accounts, Sum
 from olp.runtime.record import Record
@@ -64,7 +65,7 @@ def test_the_last_day_of_a_span_belongs_to_it() -> None:
     assert span(None, "2026-11-02T08:00", NOW).until == datetime(2026, 11, 2, 8)
 
 
-@pytest.mark.parametrize("text", ["", "x", "7", "7y", "2026-13-01", "99999w", "-1d", "1e5d"])
+@pytest.mark.parametrize("text", ["", "x", "7", "7y", "2026-13-01", "9999999w", "-1d", "1e5d"])
 def test_what_is_no_time_is_said(text: str) -> None:
     if not text:
         assert span(text, None, NOW) == Span()
@@ -102,6 +103,19 @@ def test_the_sums_are_those_of_the_rows(file: Path) -> None:
         "none": 1,
     }
     assert accounts.usage("person", ALL, []) == {}
+
+
+def test_the_sums_of_the_trigger_are_those_of_the_rows(file: Path) -> None:
+    million(file, 500, days=3)
+    with closing(tables.opened_to_write(file)) as db:
+        made = db.execute("SELECT * FROM sums").fetchall()
+        db.execute("DELETE FROM sums")
+        db.execute("CREATE TEMP TABLE copy AS SELECT * FROM requests")
+        db.execute("DELETE FROM requests")
+        db.execute("INSERT INTO requests SELECT * FROM copy")
+        again = db.execute("SELECT * FROM sums").fetchall()
+    assert len(made) > 100
+    assert [[pytest.approx(value) for value in line] for line in made] == [list(r) for r in again]
 
 
 def test_parts_of_days_and_whole_days_add_up(file: Path) -> None:
@@ -205,7 +219,7 @@ def test_a_file_from_a_newer_OLP_is_left_as_it_is(file: Path) -> None:
     record.open()
     record.ended(row(), "A")
     record.count("2026-11-30", "claude")
-    done = record.count_person("2026-11-30", "a1", record_module.Count(1, 0, 0))
+    done = record.count_person("2026-11-30", "a1", Count(1, 0, 0))
     done.result(5)  # nobody waits for what cannot be written
     record.close()
     assert record.trouble is not None and "newer OLP" in record.trouble
@@ -229,7 +243,7 @@ def test_what_cannot_be_written_now_is_written_later(
         other.execute("BEGIN IMMEDIATE")
         for number in range(3):
             record.ended(row(id=f"r{number}"), "A1")
-        waiting = record.count_person("2026-11-30", "a1", record_module.Count(1, 5, 0))
+        waiting = record.count_person("2026-11-30", "a1", Count(1, 5, 0))
         waiting.result(5)
         assert record.trouble is not None and "locked" in record.trouble
         assert threading.active_count() < 20
@@ -302,7 +316,7 @@ def test_what_a_killed_server_was_answering_is_interrupted(file: Path) -> None:
     killed.begun(under_way("ended", "killed"))
     killed.ended(row(id="ended"), "A1")
     killed.begun(under_way("of another", "alive"))
-    wait = killed.count_person("2026-11-30", "a1", record_module.Count(1, 0, 0))
+    wait = killed.count_person("2026-11-30", "a1", Count(1, 0, 0))
     wait.result(5)
     again = Record(file, "again", lambda run: run == "alive")
     again.open()
@@ -358,8 +372,9 @@ def test_a_file_that_is_mostly_empty_shrinks(file: Path) -> None:
 
 # --- a million -----------------------------------------------------------------------------------
 
-MACHINE = 3.0
-"""How much slower than a usual machine one may be at which this is tested, under load too."""
+MACHINE = 2.0
+"""How much slower than a usual machine one may be at which this is tested. What else it does at the
+time is not counted: the time is the processor's."""
 
 
 @pytest.mark.timeout(120)
@@ -369,23 +384,24 @@ def test_a_million_requests_are_summed_up_in_less_than_a_second(file: Path) -> N
     spans = [ALL, span("7d", None, NOW), Span(datetime(2026, 3, 1, 7, 30), datetime(2026, 9, 1, 9))]
     for by in ("person", "provider", "model", "day"):
         for when in spans:
-            began = time.perf_counter()
+            began = time.process_time()
             found = accounts.usage(by, when)
-            spent = time.perf_counter() - began
+            spent = time.process_time() - began
             assert found and spent < 1.0 * MACHINE, (by, when, spent)
     total = Sum()
     for one in accounts.usage("person", ALL).values():
         total.add(one)
     assert total.requests == 1_000_000
-    for ask_for in (
+    lists: list[Callable[[], object]] = [
         lambda: accounts.requests(limit=50),
         lambda: accounts.requests(limit=50, persons=["person3"]),
         lambda: accounts.requests(limit=5, in_vain=True),
         lambda: accounts.requests(span("2026-11-29", None, NOW)),
-    ):
-        began = time.perf_counter()
+    ]
+    for ask_for in lists:
+        began = time.process_time()
         assert ask_for()
-        assert time.perf_counter() - began < 1.0 * MACHINE
+        assert time.process_time() - began < 1.0 * MACHINE
 
 
 # --- at work -------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from tests.support import (
 )
 
 CLAUDE, CODEX = "claude/sonnet", "codex/gpt-5.5"
+OTHER = {"claude": {"max_concurrent": 9}, "vibe": {"enabled": False}}
 WAITING = Path(__file__).parents[1] / "fakes" / "waiting_claude.py"
 
 
@@ -125,12 +126,15 @@ async def test_a_mistake_leaves_everything_as_it_was(
         ({"chains": chain("nobody/x")}, "no provider 'nobody'"),
         ({"chains": chain(CODEX), "providers": {"codex": {"enabled": False}}}, "switched off"),
         ({"server": {"prot": 1}}, "unknown key 'prot' in [server]; did you mean port?"),
+        ({"routing": {"background": "vibe/x"}, "providers": OTHER}, "which does not exist here"),
         ({"server": {"tls_cert": "/x"}}, "server.tls_cert needs server.tls_key too"),
     ):
         assert reload(house, **tables).startswith("the configuration was not changed: ")
         assert why in house.logged("reload_failed")[-1]["error"]
         assert house.service is service
     assert f"{tmp_path / 'olp.toml'}:" in house.logged("reload_failed")[0]["error"]
+    books, _ = service.lasting
+    assert books.slots.limits["claude"] == 4, "nothing was half done"
     assert (await house.chat()).text == "c"
 
 

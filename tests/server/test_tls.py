@@ -15,9 +15,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+from msgspec import structs
 
 from olp.cli import house as composition
 from olp.cli.running import Running, running
+from olp.config import ServerConfig
+from olp.doctor.certificate import check_certificate
+from olp.doctor.machine import check_port
 from olp.errors import StartError
 from olp.runtime.authority import SERVER_DAYS, Made, make
 from olp.runtime.log import Log
@@ -221,3 +225,22 @@ def test_the_start_says_it_in_one_line(made: Made, tmp_path: Path) -> None:
     assert done.stderr == (
         f"olp: tls_key: {tmp_path / 'none.key'} cannot be read: No such file or directory\n"
     )
+
+
+def test_the_doctor_looks_at_it(made: Made, tmp_path: Path) -> None:
+    assert list(check_certificate(ServerConfig())) == []
+    config = ServerConfig(tls_cert=str(made.cert), tls_key=str(made.key))
+    [good] = check_certificate(config)
+    assert (good.ok, good.fix) == (True, "") and "is good for 39" in good.what
+    [bad] = check_certificate(ServerConfig(tls_cert=str(made.cert), tls_key=str(tmp_path / "no")))
+    assert (bad.ok, bad.fix) == (False, "olp cert")
+    old = make(tmp_path / "old", [], ["x.local"], NOW - timedelta(days=SERVER_DAYS - 9))
+    [soon_] = check_certificate(ServerConfig(tls_cert=str(old.cert), tls_key=str(old.key)))
+    assert soon_.ok is None and soon_.fix
+
+
+async def test_the_doctor_knows_its_own_server(secure: Serve) -> None:
+    async with secure() as server:
+        port = int(server.url.rpartition(":")[2])
+        finding = await check_port(structs.replace(server.config.server, port=port))
+        assert finding.what == f"OLP is already serving on 127.0.0.1 port {port}"
