@@ -138,6 +138,8 @@ def build(
     the one `before` is."""
     catalogue = catalogue_of(config, found)
     named = _named(config, catalogue, found, log)
+    # Whatever may be wrong is found out before anything of the service before is changed.
+    planner = _planner(config, catalogue)
     used = {name: item for name, item in found.items() if item.enabled or name in named}
     tasks = Tasks(log)
     members = {name: _member(item, config, place) for name, item in used.items()}
@@ -152,7 +154,6 @@ def build(
         books.adopt(fleet.limits, config.breaker, options)
     record.bounds = config.record
     people = before.people if before else People(Keyring(place.state), record, log)
-    planner = _planner(config, catalogue)
     pool = Pool(fleet, options, config.workers, tasks, time.monotonic, log)
     engine = Engine(fleet, pool, books, Cache(config.cache), record, queue_s=config.routing.queue_s)
     limits = _limits(config, catalogue, used)

@@ -67,8 +67,12 @@ def _retry_after(
         return SATURATED_RETRY_S
     if status not in (429, 503):
         return None
-    resets = [f.failed.resets_at for f in failures if f.failed.resets_at is not None]
-    return max(1, math.ceil(min(resets) - wall)) if resets else UNKNOWN_RESET_RETRY_S
+    waits = [f.failed.resets_at - wall for f in failures if f.failed.resets_at is not None]
+    if any(
+        f.failed.trouble is Trouble.RATE_LIMITED and f.failed.resets_at is None for f in failures
+    ):
+        waits.append(UNKNOWN_RESET_RETRY_S)  # a throttle is over soon, whatever other plans say
+    return max(1, math.ceil(min(waits))) if waits else UNKNOWN_RESET_RETRY_S
 
 
 def scrubbed(failed: Failed) -> Failed:

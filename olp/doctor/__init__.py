@@ -13,7 +13,7 @@ from pathlib import Path
 
 from olp.config import ServerConfig
 from olp.core.chains import Catalogue
-from olp.doctor import clis, machine, service
+from olp.doctor import certificate, clis, machine, service
 from olp.doctor.finding import Finding, Patient, Say
 from olp.doctor.lab import open_lab
 from olp.doctor.record import check_record
@@ -38,6 +38,7 @@ async def examine(house: House, say: Say) -> list[Finding]:
     findings = machine.check_folders(house.state)
     findings.append(await check_record(house.state))
     findings.append(await machine.check_port(house.server))
+    findings += certificate.check_certificate(house.server)
     with open_lab() as lab:
         findings.append(await machine.check_processes(lab))
         say(f"trying {', '.join(p.name for p in house.patients if p.installed)}")

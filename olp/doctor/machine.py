@@ -46,7 +46,7 @@ async def check_port(server: ServerConfig) -> Finding:
 async def _taken(server: ServerConfig, error: OSError) -> Finding:
     host, port = server.host, server.port
     if error.errno == errno.EADDRINUSE:
-        if await _is_olp(host, port):
+        if await _is_olp(server):
             return Finding("port", True, f"OLP is already serving on {host} port {port}")
         free = f"olp serve --port {port + 1 if port < 65535 else port - 1}"
         what = f"port {port} on {host} is taken by another program"
@@ -60,13 +60,15 @@ async def _taken(server: ServerConfig, error: OSError) -> Finding:
     )
 
 
-async def _is_olp(host: str, port: int) -> bool:
-    known = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+async def _is_olp(server: ServerConfig) -> bool:
+    known = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
     shown = f"[{known}]" if ":" in known else known
+    url = f"{'https' if server.tls_cert else 'http'}://{shown}:{server.port}/healthz"
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_S)) as session,
-            session.get(f"http://{shown}:{port}/healthz", allow_redirects=False) as response,
+            # Nothing is told to whoever answers, so it need not prove who it is.
+            session.get(url, allow_redirects=False, ssl=False) as response,
         ):
             return response.status == 200 and response.headers.get("Server") == "olp"
     except (aiohttp.ClientError, TimeoutError, OSError):

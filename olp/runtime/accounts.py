@@ -75,7 +75,7 @@ class Sum:
 
 COLUMNS = tuple(field.name for field in fields(Sum))
 
-_FROM_ROWS = {
+FROM_ROWS = {
     "requests": "count(*)",
     "answered": "sum(outcome = 'answered')",
     "refused": "sum(outcome = 'refused')",
@@ -139,7 +139,7 @@ class Accounts:
         key = f"{by}, {'provider' if by == 'model' else repr('')}"
         who, values = _among(persons)
         whole = ", ".join(f"sum({name})" for name in COLUMNS)
-        parts = ", ".join(_FROM_ROWS.get(name, f"sum({name})") for name in COLUMNS)
+        parts = ", ".join(FROM_ROWS.get(name, f"sum({name})") for name in COLUMNS)
         queries = []
         for table, wanted, bounds in _pieces(when):
             columns = whole if table == "sums" else parts
