@@ -17,6 +17,11 @@ OpenHouse = Callable[..., Coroutine[Any, Any, House]]
 Serve = Callable[..., Served]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How long the family's day is (tests/server/test_family_day.py)."""
+    parser.addoption("--family-requests", type=int, default=None, metavar="N")
+
+
 @pytest.fixture(scope="session")
 def fake_clis(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with claude, codex and vibe."""

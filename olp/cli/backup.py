@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from olp.cli import house
+from olp.cli.keys import state_of
 from olp.runtime import backup
-from olp.runtime.place import default_state
 
 
 @click.command("backup")
@@ -21,7 +21,7 @@ def command(file: str, config_file: str | None) -> None:
     There are secrets in it: hashes of keys, logins that OLP keeps apart, the authority's key.
     """
     config = house.read_config(config_file).config
-    state = Path(config.server.state_dir) if config.server.state_dir else default_state()
+    state = state_of(config)
     target = Path(file)
     count = backup.write(target, house.config_path(config_file), state, datetime.now())
     size = target.stat().st_size / 1024

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from olp.cli import house
+from olp.cli.keys import state_of
 from olp.config import Config
 from olp.runtime import lan
 from olp.runtime.authority import Made, make
-from olp.runtime.place import default_state
 
 TRUST = """\
 Let each device trust the household authority, once. Bring it the file
@@ -61,7 +61,7 @@ def command(
     not be touched.
     """
     config = house.read_config(config_file).config
-    state = Path(config.server.state_dir) if config.server.state_dir else default_state()
+    state = state_of(config)
     folder = Path(out) if out else state / "tls"
     made = make(folder, hosts, own_names(), datetime.now(UTC), anew=new_authority)
     click.echo(json.dumps(_as_dict(made), indent=2) if as_json else "\n".join(_told(made, config)))

@@ -6,20 +6,18 @@ import dataclasses
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
 
 from olp.cli import clientfile, house
+from olp.cli.keys import keyring_of
 from olp.config import Config
 from olp.connect import all_clients
 from olp.connect.base import ANY_KEY, PLACEHOLDER, Client, Target
 from olp.core.keys import TOKEN
 from olp.errors import OLPError
 from olp.runtime import lan
-from olp.runtime.keyring import Keyring
-from olp.runtime.place import default_state
 
 ONLY_HERE = (
     "OLP listens only on this machine, so only clients on this machine reach it. To let others in: "
@@ -92,8 +90,7 @@ def _base(config: Config, host: str | None) -> str:
 
 def _key(given: str | None, config: Config, *, must_be_real: bool) -> str:
     """The token, or what stands for one that nobody but its owner knows."""
-    state = Path(config.server.state_dir) if config.server.state_dir else default_state()
-    ring = Keyring(state).look()
+    ring = keyring_of(config).look()
     if given == "-":
         given = sys.stdin.readline().strip()
         if TOKEN.fullmatch(given) is None:

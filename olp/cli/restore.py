@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from olp.cli import house
+from olp.cli.keys import state_of
 from olp.config import load
 from olp.providers import all_providers
 from olp.runtime import backup
-from olp.runtime.place import default_state
 
 
 @click.command("restore")
@@ -28,7 +28,7 @@ def command(file: str, config_file: str | None) -> None:
         # Where the state belongs is for the configuration to say that comes with it.
         names = tuple(all_providers())
         config = load(text, file=f"{file}:{path.name}", providers=names, environ=os.environ).config
-    state = Path(config.server.state_dir) if config.server.state_dir else default_state()
+    state = state_of(config)
     done = backup.restore(source, path, state, datetime.now())
     click.echo(f"Restored: {done.files} files; what OLP keeps is in {done.state}")
     for aside in done.aside:

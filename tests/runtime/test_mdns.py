@@ -19,6 +19,7 @@ from olp import __version__
 from olp.runtime import lan
 from olp.runtime.log import Log
 from olp.runtime.mdns import KIND, _asked, announce, browse
+from tests.support import until
 
 IN_A_NETWORK = pytest.mark.skipif(
     not any(ipaddress.ip_address(a).version == 4 for a in lan.addresses()),
@@ -31,9 +32,7 @@ async def announcing(host: str, *, tls: bool = False) -> AsyncIterator[io.String
     text = io.StringIO()
     task = asyncio.ensure_future(announce(host, 4567, tls=tls, log=Log(text)))
     try:
-        async with asyncio.timeout(20):
-            while not text.getvalue():
-                await asyncio.sleep(0.02)
+        await until(text.getvalue, "it says what came of it")
         yield text
     finally:
         task.cancel()

@@ -57,11 +57,19 @@ async def test_K_the_retry_time_is_the_earliest_reset(open_: OpenHouse, stream: 
     house = await open_(
         claude=fails("quota", resets_at=now + 7200),
         codex=fails("quota", text="You've hit your usage limit. Try again in 30 minutes."),
-        vibe=fails("rate"),
+        vibe=fails("overloaded"),
     )
     answer = await house.ask(stream)
     assert answer.status == 429
     assert 1700 <= int(answer.headers["Retry-After"]) <= 1800
+
+
+async def test_K_a_throttle_is_sooner_over_than_a_plan(open_: OpenHouse) -> None:
+    house = await open_(
+        claude=fails("quota", resets_at=int(time.time()) + 7200), codex=fails("rate")
+    )
+    answer = await house.chat(ask(model="auto"))
+    assert int(answer.headers["Retry-After"]) <= 60
 
 
 async def test_K_a_limit_without_a_reset_still_names_a_time(open_: OpenHouse) -> None:
