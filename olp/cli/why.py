@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from olp.cli import house
+from olp.cli import book, house
 from olp.errors import OLPError
+from olp.runtime.accounts import Accounts
 from olp.runtime.place import default_state
 from olp.runtime.record import Record
 
@@ -31,8 +32,18 @@ def command(request_id: str | None, last: bool, config_file: str | None, as_json
     if story is None and record.trouble:
         raise OLPError(f"the record cannot be read: {record.trouble}")
     if story is None:
-        raise OLPError("no such request is on record; the last 1,000 are kept")
+        _tell_line(record, request_id, as_json)
+        return
     click.echo(json.dumps(story, indent=2) if as_json else "\n".join(told(story)))
+
+
+def _tell_line(record: Record, request_id: str | None, as_json: bool) -> None:
+    """Of what was refused, shared another's answer or is long ago, the book has a line."""
+    found = Accounts(record).requests(request_id=request_id) if request_id else []
+    if not found:
+        raise OLPError("no such request is on record; the stories of the last 1,000 are kept")
+    line = json.dumps(found[0], indent=2) if as_json else book.brief(found[0])
+    click.echo(line)
 
 
 def told(story: Mapping[str, Any]) -> list[str]:

@@ -174,6 +174,7 @@ class Accounts:
         after: int | None = None,
         limit: int | None = None,
         in_vain: bool = False,
+        request_id: str | None = None,
     ) -> list[dict[str, Any]]:
         """The newest `limit` of them, in the order in which they ended, each with its `number` and
         the person's `name`. `after` is the number of one that is known; `in_vain` leaves out what
@@ -187,6 +188,9 @@ class Accounts:
                 values[bound] = moment.timestamp()
                 values[f"{bound}_day"] = f"{moment:%Y-%m-%d}"
                 wanted += f" AND at {sign} :{bound} AND day {sign[0]}= :{bound}_day"
+        if request_id is not None:
+            values["id"] = request_id
+            wanted += " AND id = :id"
         if in_vain:
             wanted += " AND outcome NOT IN ('answered', 'left', 'refused')"
         columns = ", ".join(field.name for field in fields(Row))

@@ -160,7 +160,7 @@ def _providers(providers: Mapping[str, Any]) -> Iterator[Metric]:
          lambda p: len(p["quota"]["holds"])),
         ("olp_open_circuits", "Its models that are left alone after failures",
          lambda p: len(p["open_circuits"])),
-        ("olp_requests_today", "Attempts of the local day",
+        ("olp_attempts_today", "Attempts of the local day",
          lambda p: p["quota"]["requests_today"]),
         ("olp_provider_failing", "1 if its last request failed",
          lambda p: p["state"] == "failing"),

@@ -230,6 +230,12 @@ def test_logs_of_some(run: Olp, arguments: tuple[str, ...], expected: list[str])
     assert [json.loads(line)["id"] for line in lines] == expected
 
 
+def test_why_of_what_has_no_story_is_its_line(run: Olp) -> None:
+    assert run("why", "r4").out.rstrip().endswith("r4")
+    assert run("why", "r3", "--json").json["code"] == "QUOTA_EXHAUSTED"
+    assert "no such request is on record" in run("why", "nobody").err
+
+
 def test_logs_follow_what_ends(run: Olp, state: Path, config: Path, home: Path) -> None:
     command = [sys.executable, "-m", "olp", "logs", "--follow", "--config", str(config)]
     with subprocess.Popen(

@@ -23,6 +23,7 @@ from olp.runtime.row import UnderWay
 from tests.conftest import OpenHouse
 from tests.fakes.plan import dies, fails, hangs, says, turn
 from tests.runtime.bookkeeping import ROW, at, filled, million, old_file, peek, row
+from tests.runtime.test_engine_books import no_room
 from tests.support import BOTH, GoOn, House, ask, soon, until
 
 NOW = datetime(2026, 11, 30, 15, 30)
@@ -563,6 +564,22 @@ async def test_L5_a_record_of_a_newer_OLP_costs_no_answer_and_is_told(
     house = await open_(claude=says("ok"))
     assert (await house.chat()).text == "ok"
     assert "newer OLP" in house.service.health()["record"]
+
+
+async def test_L5_a_full_disk_leaves_no_gap_in_the_book(
+    open_: OpenHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scribe, "RETRY_S", 0.05)
+    house = await open_(claude=says("ok"), workers={"max_processes": 0}, cache={"ttl_s": 60})
+    await house.chat(ask("kept"))
+    await booked(house, 1)
+    with no_room():
+        for _ in range(3):  # from the cache, since no process can write its record either
+            assert (await house.chat(ask("kept"))).text == "ok"
+        await until(lambda: house.service.health()["record"] != "ok", "health says so")
+    lines = await booked(house, 4)
+    assert [line["cache"] for line in lines] == ["miss", "hit", "hit", "hit"]
+    assert house.service.health()["record_lost"] == 0
 
 
 async def test_the_requests_in_the_air_are_told(open_: OpenHouse, go_on: GoOn) -> None:
