@@ -5,22 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from olp.core.formats import TooMuch, bounded, boundless
+
+_TOO_MUCH = "it takes too long to check"
+
+MAX_REFS = 2000
+"""Different `$ref` of one schema."""
+
 
 def schema_problem(schema: dict[str, Any]) -> str | None:
     """What is wrong with a JSON Schema itself, or None."""
     from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError
     from jsonschema.validators import validator_for
 
     try:
-        validator_for(schema, Draft202012Validator).check_schema(schema)
-    except SchemaError as error:
-        return f"{error.message} (at {error.json_path})"
+        kind = validator_for(schema, Draft202012Validator)
+        own = validator_for(kind.META_SCHEMA, kind)
+        check = bounded(own)(kind.META_SCHEMA, format_checker=own.FORMAT_CHECKER)
+        error = next(check.iter_errors(schema), None)
+        if error is not None:
+            return f"{error.message} (at {error.json_path})"
+        return boundless(schema) or _dangling(schema)
+    except (TooMuch, TimeoutError):
+        return _TOO_MUCH
     except RecursionError:
         return "it is nested too deeply"
     except (AttributeError, TypeError, ValueError):
         return "its $schema is not the address of a JSON Schema dialect"
-    return _dangling(schema)
 
 
 def _dangling(schema: dict[str, Any]) -> str | None:
@@ -29,8 +40,13 @@ def _dangling(schema: dict[str, Any]) -> str | None:
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
 
-    resolver = Registry().resolver_with_root(DRAFT202012.create_resource(schema))
-    for ref in _refs(schema):
+    # Crawled once and not for each name that is looked up.
+    registry = Registry().with_resource("", DRAFT202012.create_resource(schema)).crawl()
+    resolver = registry.resolver()
+    refs = dict.fromkeys(_refs(schema))
+    if len(refs) > MAX_REFS:
+        raise TooMuch
+    for ref in refs:
         try:
             resolver.lookup(ref)
         except (Unresolvable, ValueError, TypeError, AttributeError):

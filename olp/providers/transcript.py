@@ -43,13 +43,16 @@ def transcript(turns: Sequence[Message]) -> str:
 
 
 def _tag(turns: Sequence[Message]) -> str:
-    count = 0
-    while True:
-        seed = f"{count}:{turns[0].role}:{turns[0].text}".encode("utf-8", "replace")
-        tag = f"turn-{hashlib.sha256(seed).hexdigest()[:8]}"
-        if not any(tag in turn.text for turn in turns):
-            return tag
-        count += 1
+    seed = f"0:{turns[0].role}:{turns[0].text}".encode("utf-8", "replace")
+    tag = f"turn-{hashlib.sha256(seed).hexdigest()[:8]}"
+    if not any(tag in turn.text for turn in turns):
+        return tag
+    # Somebody foresaw it, who could foresee its successors too, as many as they like. What is made
+    # of every text can stand in none of them.
+    whole = hashlib.sha256()
+    for turn in turns:
+        whole.update(f"{len(turn.text)}:{turn.role}:{turn.text}".encode("utf-8", "replace"))
+    return f"turn-{whole.hexdigest()}"
 
 
 def system_of(request: Request, *, describe_format: bool) -> str:

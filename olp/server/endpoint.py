@@ -7,6 +7,7 @@ import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from aiohttp import web
 
@@ -50,7 +51,7 @@ class ChatEndpoint:
             asked = openai_chat.model_in(body)
             refuse_key_in(asked, "`model`")
             reply.model = visit.asked = asked
-            order = openai_chat.decode(body, max_messages=self._config.server.max_messages)
+            order = await self._decoded(body)
             order = _with_wishes(order, http)
             plan = self._service.plan(order.request, caller)
             log = self._service.log.bind(
@@ -71,6 +72,13 @@ class ChatEndpoint:
             raise RequestError(
                 f"the request was not sent within {limit:g} s", status=408, code="request_timeout"
             ) from None
+
+    async def _decoded(self, body: bytes) -> openai_chat.Order:
+        decode = partial(openai_chat.decode, body, max_messages=self._config.server.max_messages)
+        # A schema may take a second to check, in which the others must be served. Its name may be
+        # written with an escape.
+        slow = b"schema" in body or b"\\u" in body
+        return await asyncio.to_thread(decode) if slow else decode()
 
     @contextmanager
     def _counted(self, caller: Caller) -> Iterator[None]:

@@ -32,7 +32,7 @@ _turns = st.lists(st.builds(Message, st.sampled_from(Role), _text), min_size=1, 
 
 
 def tag_of(text: str) -> str:
-    found = re.search(r"between <(turn-[0-9a-f]{8})> tags", text)
+    found = re.search(r"between <(turn-[0-9a-f]{8,64})> tags", text)
     assert found is not None
     return found[1]
 
