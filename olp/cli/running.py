@@ -24,6 +24,7 @@ from olp.runtime.service import Service
 from olp.runtime.tasks import Tasks
 from olp.runtime.tls import Identity, identity
 from olp.server.app import Server
+from olp.server.door import Doors, GuardedRunner
 
 Read = Callable[[], tuple[Config, Mapping[str, house.Found]]]
 """Reads the configuration, and looks for the CLIs; OLPError if it cannot be used."""
@@ -54,12 +55,13 @@ class Running:
         self._metrics = MetricsSite(self._server.metrics_application())
         # A handler whose client has left must be cancelled, or the CLI would go on for nobody.
         self._local: LocalToken | None = None
-        self.runner = web.AppRunner(
+        self.runner = GuardedRunner(
             self._server.application(),
             handler_cancellation=True,
             access_log=None,
             shutdown_timeout=0.1,
         )
+        self.runner.doors = Doors()
 
     async def listen(self) -> None:
         """Take the port; StartError if it cannot be had."""
