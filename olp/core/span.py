@@ -21,14 +21,21 @@ class Span:
 def span(since: str | None, until: str | None, now: datetime) -> Span:
     """Whole days are whole: `7d` is today and the six days before, and a date as `until` is the
     last day that belongs to it. ValueError says what cannot be read."""
-    begin = _moment(since, now) if since else None
-    end = _moment(until, now) if until else None
+    begin = _sane(since, _moment(since, now)) if since else None
+    end = _sane(until, _moment(until, now)) if until else None
     found = Span(
         begin[0] if begin else None,
         None if end is None else end[0] + _DAY if end[1] else end[0],
     )
     if found.since and found.until and found.since >= found.until:
         raise ValueError(f"{since!r} is not before {until!r}")
+    return found
+
+
+def _sane(text: str, found: tuple[datetime, bool] | None) -> tuple[datetime, bool] | None:
+    """`found`, if it is a time that a book can have; calendars end where computers do."""
+    if found is not None and not 1970 < found[0].year < 3000:
+        raise ValueError(f"{text!r} is no time that a request was made at")
     return found
 
 

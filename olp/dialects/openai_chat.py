@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from olp.dialects.openai_params import ignored, refuse_unsupported
+from olp.dialects.openai_params import HONOURED, ignored, refuse_unsupported
 from olp.dialects.schemas import schema_problem
 from olp.errors import RequestError
 from olp.events import (
@@ -87,6 +87,10 @@ class Order:
     include_usage: bool = False
 
 
+SMALL = 1024
+"""Bytes of a parameter without effect that are unpacked all the same."""
+
+
 def decode(body: bytes, *, max_messages: int = 4096) -> Order:
     """The request in `body`; RequestError 400 with the path of what is wrong."""
     raw = _object(body)
@@ -130,15 +134,26 @@ def model_in(body: bytes) -> str:
 
 
 def _object(body: bytes) -> dict[str, Any]:
+    """The parameters of `body`. Those that are only to be named in a header are not unpacked: a
+    small body can hold a large heap of nothing."""
     try:
-        raw = msgspec.json.decode(body)
+        raw = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        return {name: _unpacked(name, value) for name, value in raw.items()}
+    except msgspec.ValidationError:
+        found = msgspec.json.decode(body)
+        kind = {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}
+        told = kind.get(type(found), "a number")
+        raise RequestError(
+            f"the body must be a JSON object, not {told}", code="invalid_json"
+        ) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise RequestError(f"the body is not valid JSON: {error}", code="invalid_json") from None
-    if not isinstance(raw, dict):
-        kind = {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}
-        found = kind.get(type(raw), "a number")
-        raise RequestError(f"the body must be a JSON object, not {found}", code="invalid_json")
-    return raw
+
+
+def _unpacked(name: str, value: msgspec.Raw) -> Any:
+    if name in HONOURED or len(memoryview(value)) < SMALL:
+        return msgspec.json.decode(value)
+    return True
 
 
 def _message(index: int, message: _Message) -> Message:

@@ -680,3 +680,9 @@ def test_K_a_refused_request_has_the_same_shape() -> None:
 def test_I5_an_error_body_can_always_be_encoded(detail: str) -> None:
     end = Refused("claude", "m", 0, Failed(Trouble.UNKNOWN, detail), 500, "wait")
     assert detail in json.loads(refused_body(end))["error"]["message"] or detail.endswith(".")
+
+
+def test_M5_a_parameter_without_effect_is_not_unpacked() -> None:
+    heap = b"[" + b",".join([b"[]"] * 200_000) + b"]"
+    body = b'{"model":"m","messages":[{"role":"user","content":"hi"}],"metadata":' + heap + b"}"
+    assert decode(body).request.ignored == ("metadata",)
