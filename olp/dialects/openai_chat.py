@@ -139,15 +139,21 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         raw = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         return {name: _unpacked(name, value) for name, value in raw.items()}
-    except msgspec.ValidationError:
-        found = msgspec.json.decode(body)
-        kind = {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}
-        told = kind.get(type(found), "a number")
-        raise RequestError(
-            f"the body must be a JSON object, not {told}", code="invalid_json"
-        ) from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RequestError(f"the body is not valid JSON: {error}", code="invalid_json") from None
+        told = _no_object(body) or f"the body is not valid JSON: {error}"
+        raise RequestError(told, code="invalid_json") from None
+
+
+def _no_object(body: bytes) -> str | None:
+    """What `body` is, if it is JSON but no object."""
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if isinstance(found, dict):
+        return None
+    kind = {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}
+    return f"the body must be a JSON object, not {kind.get(type(found), 'a number')}"
 
 
 def _unpacked(name: str, value: msgspec.Raw) -> Any:
