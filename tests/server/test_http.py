@@ -97,7 +97,7 @@ async def test_N1_a_stop_string_cuts_and_ends_the_process(
     answer = await house.ask(stream, ask(model="one", stop=["END"]))
     assert (answer.text, answer.finish) == ("one ", "stop")
     [call] = house.plan.calls()
-    await until(lambda: not house.active, "the process is gone", 5)
+    await until(lambda: not house.active, "the process is gone", 8)
     assert call.line("ended") is None
 
 
@@ -111,7 +111,7 @@ async def test_N1_max_tokens_cuts_and_ends_the_process(
     answer = await house.ask(stream, {**ask(model="one"), name: 5})
     assert answer.finish == "length"
     assert 1 <= len(answer.text.split()) <= 6
-    await until(lambda: not house.active, "the process is gone", 5)
+    await until(lambda: not house.active, "the process is gone", 8)
 
 
 @BOTH

@@ -250,7 +250,7 @@ async def test_a_shared_answer_and_a_kept_one_cost_their_tokens_once(open_: Open
     assert {answer.text for answer in answers} == {"ab"}
     assert kept.headers["X-OLP-Cache"] == "hit"
     await house.settled()
-    assert used(house.place.state)["anna"] == (6, 18, 0)
+    await until(lambda: used(house.place.state)["anna"] == (6, 18, 0), "all are counted")
 
 
 async def test_leaving_in_the_middle_is_not_free(open_: OpenHouse) -> None:
