@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from olp.core.formats import conform
 from olp.core.stops import StopCutter
 from olp.core.tokens import BYTES_PER_TOKEN, cut, estimate
 from olp.events import Done, Event, Failed, Finish, Reasoning, Text, Trouble, Usage
+from olp.formats import conform
 from olp.model import Request
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from olp.core.formats import TooMuch, bounded, boundless
+from olp.formats import TooMuch, bounded, boundless
 
 _TOO_MUCH = "it takes too long to check"
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
+from olp.runtime.place import marked
 
 from .conftest import CANARY
 from .house import House
@@ -101,6 +102,7 @@ def test_M6_a_client_that_leaves_ends_every_process(
     connection.request("POST", "/v1/chat/completions", body)
     vendors.wait_for(VENDOR[cli], lambda seen: len(seen) == 1, 20)
     assert house.health()["providers"][cli]["slots"]["active"] == 1
+    assert _children(house)
     connection.close()
     vendors.wait_for(VENDOR[cli], lambda seen: seen[0].closed_at is not None, 6)
     end = time.monotonic() + 6
@@ -119,16 +121,10 @@ def _is_quiet(house: House, cli: str, before: set[int]) -> bool:
 
 
 def _children(house: House) -> set[int]:
-    """The processes that carry a run's mark: everything OLP started, grandchildren included."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) not in (house.process.pid, os.getpid()):
-            try:
-                if b"OLP_RUN=" in (entry / "environ").read_bytes():
-                    found.add(int(entry.name))
-            except OSError:
-                continue
-    return found
+    """The processes that carry this run's mark: all that this server started, grandchildren
+    included, and nothing of the servers that other tests run beside it."""
+    (run,) = (house.state / "runs").iterdir()
+    return set(marked(run.name))
 
 
 def test_C6_codex_answers_at_the_end_of_its_turn(house: House, vendors: Vendors) -> None:

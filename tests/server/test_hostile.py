@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from olp.core.formats import conform
 from olp.dialects.schemas import schema_problem
+from olp.formats import conform
 from olp.model import JsonFormat, Message, Role
 from olp.providers.transcript import transcript
 from tests.conftest import OpenHouse

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.core.formats import conform
+from olp.formats import conform
 from olp.model import JsonFormat
 
 OBJECT = JsonFormat()
