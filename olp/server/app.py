@@ -90,28 +90,8 @@ class Server:
             return await handler(request)
         except RequestError as error:
             return reply.error(error)
-        except web.HTTPMethodNotAllowed as error:
-            allowed = ", ".join(sorted(error.allowed_methods))
-            return reply.error(
-                RequestError(
-                    f"{request.method} is not possible here; use {allowed}",
-                    status=405,
-                    code="method_not_allowed",
-                    headers=(("Allow", allowed),),
-                )
-            )
-        except web.HTTPRequestEntityTooLarge:
-            limit = self._max_body / 1024 / 1024
-            return reply.error(
-                RequestError(
-                    f"the body is larger than {limit:g} MiB", status=413, code="request_too_large"
-                )
-            )
-        except web.RequestPayloadError:
-            return reply.error(RequestError("the body cannot be decoded", code="invalid_body"))
-        except web.HTTPException as error:
-            # aiohttp's own words for an address that no route can even match.
-            return reply.error(RequestError(error.reason, status=error.status, code="bad_request"))
+        except (web.HTTPException, web.RequestPayloadError) as error:
+            return reply.error(_in_our_words(error, self._max_body))
         except (ConnectionError, TimeoutError):
             raise
         except Exception as error:
@@ -205,12 +185,7 @@ class Server:
     async def _nowhere(self, request: web.Request) -> web.Response:
         await self._gatekeeper.check(request)
         if method := PATHS.get(request.path):
-            raise RequestError(
-                f"{request.method} is not possible here; use {method}",
-                status=405,
-                code="method_not_allowed",
-                headers=(("Allow", method),),
-            )
+            raise _not_possible(request.method, method)
         tail = "/" + request.path.strip("/").removeprefix("v1/").removeprefix("v1/")
         near = difflib.get_close_matches(f"/v1{tail}", PATHS, n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]}?" if near else "; the API is under /v1"
@@ -229,3 +204,30 @@ def _model(entry: ModelEntry) -> dict[str, Any]:
         "owned_by": entry.owned_by,
         "olp_hops": entry.hops,
     }
+
+
+def _in_our_words(
+    error: web.HTTPException | web.RequestPayloadError, max_body: int
+) -> RequestError:
+    """What aiohttp refuses by itself, as an error of this API. `max_body` is in bytes."""
+    match error:
+        case web.HTTPMethodNotAllowed():
+            return _not_possible(error.method, ", ".join(sorted(error.allowed_methods)))
+        case web.HTTPRequestEntityTooLarge():
+            limit = max_body / 1024 / 1024
+            return RequestError(
+                f"the body is larger than {limit:g} MiB", status=413, code="request_too_large"
+            )
+        case web.HTTPException():
+            # aiohttp's own words for an address that no route can even match.
+            return RequestError(error.reason, status=error.status, code="bad_request")
+    return RequestError("the body cannot be decoded", code="invalid_body")
+
+
+def _not_possible(method: str, allowed: str) -> RequestError:
+    return RequestError(
+        f"{method} is not possible here; use {allowed}",
+        status=405,
+        code="method_not_allowed",
+        headers=(("Allow", allowed),),
+    )

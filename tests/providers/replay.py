@@ -20,6 +20,21 @@ TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
 WORDS = "word0 word1 word2 word3 word4 word5 "
 """What the mock vendors answer."""
 
+GARBAGE = (
+    "",
+    "not json",
+    "[]",
+    "null",
+    "5",
+    '"x"',
+    "{}",
+    '{"type": "new"}',
+    '{"type": 5}',
+    "{",
+    "[" * 100000,
+)
+"""Lines that no driver understands and every driver passes over."""
+
 Make = Callable[[], Driver]
 
 

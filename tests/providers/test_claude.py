@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from olp.events import Done, Failed, Finish, Quota, Reasoning, Started, Text, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Write
 from olp.providers.claude import Driver
-from tests.providers.replay import NOW, WORDS, Played, Recording, names, play, replay, short
+from tests.providers.replay import (
+    GARBAGE,
+    NOW,
+    WORDS,
+    Played,
+    Recording,
+    names,
+    play,
+    replay,
+    short,
+)
 
 FAILURES = {
     "quota": Trouble.QUOTA_EXHAUSTED,
@@ -356,17 +366,7 @@ def test_N1_a_schema_that_was_not_kept_is_a_mismatch() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "",
-        "not json",
-        "[]",
-        "null",
-        "5",
-        '"x"',
-        "{}",
-        '{"type": "new"}',
-        '{"type": 5}',
-        "{",
-        "[" * 100000,
+        *GARBAGE,
         '{"type": "system", "subtype": "new_notice"}',
         '{"type": "user"}',
     ],

@@ -12,7 +12,17 @@ import pytest
 from olp.events import Done, Event, Failed, Finish, Started, Text, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Write
 from olp.providers.codex import Driver
-from tests.providers.replay import NOW, WORDS, Played, Recording, names, play, replay, short
+from tests.providers.replay import (
+    GARBAGE,
+    NOW,
+    WORDS,
+    Played,
+    Recording,
+    names,
+    play,
+    replay,
+    short,
+)
 
 FAILURES = {
     "quota": Trouble.QUOTA_EXHAUSTED,
@@ -274,17 +284,7 @@ def test_N1_all_counts_of_the_usage() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "",
-        "not json",
-        "[]",
-        "null",
-        "5",
-        '"x"',
-        "{}",
-        '{"type": "new"}',
-        '{"type": 5}',
-        "{",
-        "[" * 100000,
+        *GARBAGE,
         '{"type": "error"}',
         '{"type": "item.updated", "item": {"type": "error"}}',
     ],
