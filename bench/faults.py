@@ -299,8 +299,7 @@ class House:
         assert self._process is not None
         if not self._ended:
             await until(lambda: not self.private(), "the private folders are gone", 8)
-            taken = {name: told["slots"]["active"] for name, told in (await self.health()).items()}
-            expect("slots that are taken", {name for name, count in taken.items() if count}, set())
+            await self._slots_free()
         self._process.send_signal(signal.SIGTERM)
         await until(lambda: self._ended, "the server stops")
         expect("the server's exit code", self._process.returncode, 0)
@@ -308,6 +307,17 @@ class House:
         expect("mistakes in the log", mistakes, [])
         expect("processes that were left", self._left(), [])
         expect("private folders that were left", self.private(), [])
+
+    async def _slots_free(self) -> None:
+        """Every slot is given back; a moment after the process is gone will do."""
+        taken: set[str] = set()
+        for _ in range(100):
+            told = await self.health()
+            taken = {name for name, one in told.items() if one["slots"]["active"]}
+            if not taken:
+                break
+            await asyncio.sleep(0.02)
+        expect("slots that are taken", taken, set())
 
     async def abandon(self) -> None:
         """End whatever is still there, in whatever state."""

@@ -26,6 +26,7 @@ class Trouble(StrEnum):
     CONTEXT_TOO_LONG = "CONTEXT_TOO_LONG"
     MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
     FORMAT_MISMATCH = "FORMAT_MISMATCH"
+    INCAPABLE = "INCAPABLE"
     SOFT_TRIGGER = "SOFT_TRIGGER"
     QUOTA_HOLD = "QUOTA_HOLD"
     CIRCUIT_OPEN = "CIRCUIT_OPEN"
@@ -38,6 +39,7 @@ class Finish(StrEnum):
 
     STOP = "stop"
     LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
     CONTENT_FILTER = "content_filter"
 
 
@@ -59,6 +61,23 @@ class Text:
 class Reasoning:
     """A piece of the model's thinking, which is not part of the answer."""
 
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallStarted:
+    """The model begins to call a tool of the client's. `index` counts the answer's calls from 0."""
+
+    index: int
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallArguments:
+    """A piece of a call's arguments, which together are JSON."""
+
+    index: int
     text: str
 
 
@@ -115,7 +134,7 @@ class Failed:
 
     `detail` is one line for a person, `status` the vendor's HTTP status where one is known,
     `resets_at` epoch seconds when the vendor will serve again, `model_limit` whether the limit is
-    the model's alone.
+    the model's alone, `param` the parameter of the request that is at fault.
     """
 
     trouble: Trouble
@@ -123,6 +142,7 @@ class Failed:
     status: int | None = None
     resets_at: float | None = None
     model_limit: bool = False
+    param: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +160,10 @@ class Keep:
     data: bytes
 
 
-Event = Started | Text | Reasoning | Quota | Usage | Listed | Keep | Done | Failed
+Content = Text | CallStarted | CallArguments
+"""What an answer is made of, as far as a client may act on it."""
+
+Event = Started | Content | Reasoning | Quota | Usage | Listed | Keep | Done | Failed
 
 
 class TriggerType(StrEnum):

@@ -38,14 +38,88 @@ class Role(StrEnum):
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image or a file in a message. `data` is base64, `media_type` such as `image/png`."""
+
+    media_type: str
+    data: str
+    name: str = ""
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is to be looked at."""
+        return self.media_type.startswith("image/")
+
+    @property
+    def url(self) -> str:
+        """All of it as a data URL."""
+        return f"data:{self.media_type};base64,{self.data}"
+
+
+Part = str | Media
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool of the client's that the model wants called. `arguments` is JSON as it was written."""
+
+    id: str
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of the conversation, its text parts joined."""
+    """One turn of the conversation.
+
+    `calls` are an assistant's; `answers` is the id of the call whose result a tool's message is,
+    and `cancelled` says that the client gave none. Every call is followed by its result, in the
+    order of the calls: whoever makes a request sees to that.
+    """
 
     role: Role
-    text: str
+    content: str | tuple[Part, ...]
+    calls: tuple[ToolCall, ...] = ()
+    answers: str = ""
+    cancelled: bool = False
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Its text, images and files, in their order."""
+        return (self.content,) if isinstance(self.content, str) else self.content
+
+    @property
+    def text(self) -> str:
+        """Its text alone, joined."""
+        return "\n".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def media(self) -> tuple[Media, ...]:
+        """Its images and files."""
+        return tuple(part for part in self.parts if isinstance(part, Media))
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function of the client's. `parameters` is the JSON Schema of its arguments."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+class Ability(StrEnum):
+    """What a request may need that not every CLI can do."""
+
+    TOOLS = "tools"
+    IMAGES = "images"
+    FILES = "files"
+    SCHEMA = "schema"
+    EFFORT = "effort"
 
 
 class Effort(StrEnum):
@@ -74,6 +148,9 @@ class Request:
     `max_tokens` counts tokens of the answer; `stop` holds strings that end it and are not part of
     it; `forbid_substitution` keeps only hops of the first hop's model; `ignored` names parameters
     of the request that no CLI can honour.
+
+    `tools` may be called by the model, and of those named in `must_call` exactly one has to be;
+    without `parallel_calls` it is one call at a time.
     """
 
     model: str
@@ -83,6 +160,9 @@ class Request:
     max_tokens: int | None = None
     effort: Effort | None = None
     format: JsonFormat | None = None
+    tools: tuple[Tool, ...] = ()
+    must_call: tuple[str, ...] = ()
+    parallel_calls: bool = True
     forbid_substitution: bool = False
     no_cache: bool = False
     ignored: tuple[str, ...] = ()
@@ -96,6 +176,13 @@ class Request:
     def turns(self) -> tuple[Message, ...]:
         """The conversation after the system prompt."""
         return self.messages[len(self._leading()) :]
+
+    @property
+    def latest(self) -> tuple[Message, ...]:
+        """What was said since the assistant last spoke."""
+        turns = self.turns
+        spoke = [i for i, turn in enumerate(turns) if turn.role is Role.ASSISTANT]
+        return turns[spoke[-1] + 1 :] if spoke else turns
 
     def _leading(self) -> tuple[Message, ...]:
         count = 0
@@ -133,7 +220,8 @@ class Launch:
     `files` are written into a fresh private folder (0700, each file 0600), whose path replaces
     `PRIVATE_DIR` in `argv` and `env`. `links` are symbolic links in that folder to files of the
     user's own (a login); what the CLI wrote in their place is carried back when it has ended.
-    `collect` names files of that folder that are read when the CLI has ended.
+    `collect` names files of that folder that are read when the CLI has ended. `grace_s` is how
+    long it may take to end when it is asked to, before it is killed.
     """
 
     argv: tuple[str, ...]
@@ -141,3 +229,4 @@ class Launch:
     files: Mapping[str, bytes] = field(default_factory=dict)
     links: Mapping[str, str] = field(default_factory=dict)
     collect: tuple[str, ...] = ()
+    grace_s: float = 5.0

@@ -2,13 +2,13 @@
 
 A hop that dies before its first word must leave the client untouched, so that the next one can
 serve as if nothing had been. So start-up notices, thinking and quota readings wait here. The first
-real content opens the gate; from then on everything passes untouched. Without streaming only the
+real content opens the gate, a tool call as well as text; from then on everything passes untouched. Without streaming only the
 end of the answer opens it.
 """
 
 from __future__ import annotations
 
-from olp.events import Done, Event, Reasoning, Text
+from olp.events import CallStarted, Done, Event, Reasoning, Text
 
 
 class Gate:
@@ -20,6 +20,7 @@ class Gate:
         self._held: list[Event] = []
         self.open = False
         self.has_text = False
+        self.has_call = False
 
     def __repr__(self) -> str:
         return f"Gate({'open' if self.open else f'{len(self._held)} held'})"
@@ -28,6 +29,8 @@ class Gate:
         """Take one event in, and get those that may pass now."""
         if isinstance(event, Text) and event.text:
             self.has_text = True
+        if isinstance(event, CallStarted):
+            self.has_call = True
         if self.open:
             return (event,)
         self._held.append(event)
@@ -45,6 +48,8 @@ class Gate:
                 return True
             case Text(text):
                 return self._streaming and bool(text)
+            case CallStarted():
+                return self._streaming
             case Reasoning(text):
                 return self._streaming and self._reasoning_opens and bool(text)
             case _:

@@ -9,9 +9,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from olp.core.required import as_format, call_from
 from olp.core.stops import StopCutter
 from olp.core.tokens import BYTES_PER_TOKEN, cut, estimate
-from olp.events import Done, Event, Failed, Finish, Reasoning, Text, Trouble, Usage
+from olp.events import (
+    CallArguments,
+    CallStarted,
+    Done,
+    Event,
+    Failed,
+    Finish,
+    Reasoning,
+    Text,
+    Trouble,
+    Usage,
+)
 from olp.formats import conform
 from olp.model import Request
 
@@ -24,7 +36,7 @@ class Shaper:
         limited = enforce_tokens and request.max_tokens is not None
         self._limit = (request.max_tokens or 0) * BYTES_PER_TOKEN if limited else None
         self._stops = StopCutter(request.stop)
-        self._format = request.format
+        self._format = as_format(request).format
         self._answer: list[str] = []
         self._bytes = 0
         self._half = ""
@@ -47,6 +59,9 @@ class Shaper:
                 return self._failed(event)
             case Reasoning(text):
                 return [Reasoning(repaired(text))]
+            case CallStarted() | CallArguments():
+                # What was held back of the text comes before it.
+                return [*self._rest(), *([] if self.over else [event])]
             case _:
                 return [event]
 
@@ -91,9 +106,14 @@ class Shaper:
         if done.finish is not Finish.STOP:
             return [*([Text(text)] if text else []), usage, done]
         body, problem = conform(text, self._format)
+        if self._request.must_call and problem is None:
+            call, problem = call_from(body, self._request)
+            done = Done(Finish.TOOL_CALLS)
+        else:
+            call = [Text(body)]
         if problem:
             return [Failed(Trouble.FORMAT_MISMATCH, f"the answer does not conform: {problem}")]
-        return [Text(body), usage, done]
+        return [*call, usage, done]
 
     def _failed(self, failed: Failed) -> list[Event]:
         """Of a CLI that died, the text is usable, so that it needs its end and its usage too.

@@ -111,6 +111,12 @@ RULES: Mapping[Trouble, Rule] = MappingProxyType(
             "the answer is not the JSON that was asked for",
             "try again, or relax the schema",
         ),
+        Trouble.INCAPABLE: Rule(
+            _SOFT,
+            400,
+            "the request needs something that this hop cannot do (tools, images, files)",
+            "leave the parameter out, or ask a model that can; `olp chain show` tells which can",
+        ),
         Trouble.SOFT_TRIGGER: Rule(
             _SOFT,
             429,

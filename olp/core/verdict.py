@@ -42,13 +42,14 @@ def verdict(
     wall: float,
 ) -> Refused:
     """The refusal of a walk that ended without an answer. `wall` is in epoch seconds."""
-    told = failures[-1] if stopped else failures[0]
+    told = failures[-1] if stopped else _first(failures)
+    origin = told if stopped else failures[0]
     providers = tuple(hop.provider for hop in chain.hops)
     status = status_of(told.failed)
     saturated = {f.failed.trouble for f in failures} == {Trouble.CONCURRENCY_LIMIT}
     return Refused(
-        told.hop.provider,
-        told.hop.model,
+        origin.hop.provider,
+        origin.hop.model,
         told.index if stopped else len(chain.hops),
         scrubbed(told.failed),
         status,
@@ -58,6 +59,12 @@ def verdict(
         _retry_after(failures, status, saturated, wall),
         retry=saturated,
     )
+
+
+def _first(failures: Sequence[Failure]) -> Failure:
+    """The first hop's, unless it could never have answered this request and another one could."""
+    able = (f for f in failures if f.failed.trouble is not Trouble.INCAPABLE)
+    return next(able, failures[0])
 
 
 def _retry_after(

@@ -26,6 +26,7 @@ from olp.core.triggers import trigger_of
 from olp.core.verdict import Failure, scrubbed, verdict
 from olp.events import (
     Answering,
+    CallStarted,
     Done,
     Event,
     Failed,
@@ -77,6 +78,7 @@ class _Attempt:
 NOT_ASKED = frozenset(
     {
         Trouble.CIRCUIT_OPEN,
+        Trouble.INCAPABLE,
         Trouble.QUOTA_HOLD,
         Trouble.SOFT_TRIGGER,
         Trouble.CONCURRENCY_LIMIT,
@@ -203,7 +205,7 @@ class Walk:
             return ()
         if isinstance(event, Failed):
             return self._fail(event)
-        if isinstance(event, Started | Text | Reasoning | Done):
+        if isinstance(event, Started | Text | CallStarted | Reasoning | Done):
             self._note_start(attempt, event, now)
         out = self._with_head(attempt.gate.offer(event))
         if isinstance(event, Done):
@@ -252,7 +254,7 @@ class Walk:
         return total
 
     def _gate_runs(self, attempt: _Attempt) -> bool:
-        if attempt.gate.open or attempt.gate.has_text:
+        if attempt.gate.open or attempt.gate.has_text or attempt.gate.has_call:
             return False
         return self._streaming or self._chain.policy.gate_action == "advance"
 
@@ -287,13 +289,13 @@ class Walk:
         if not self.answered:
             self._move_on_or_stop(attempt, failed)
             return ()
-        if failed.trouble is Trouble.SPAWN_FAILED and attempt.gate.has_text:
+        if failed.trouble is Trouble.SPAWN_FAILED and _usable(attempt.gate):
             return (Done(Finish.LENGTH, truncated=True),)
         return (scrubbed(failed),)
 
     def _salvageable(self, attempt: _Attempt, failed: Failed) -> bool:
         dead = failed.trouble is Trouble.SPAWN_FAILED
-        return dead and not self._streaming and attempt.gate.has_text
+        return dead and not self._streaming and _usable(attempt.gate)
 
     def _move_on_or_stop(self, attempt: _Attempt, failed: Failed) -> None:
         trigger = trigger_of(failed)
@@ -369,6 +371,11 @@ _TRIGGER_EVENTS = {
     TriggerType.CLIENT_ERROR: "fallback_client_error_no_fallback",
     TriggerType.NON_TRIGGER: "fallback_non_trigger_error",
 }
+
+
+def _usable(gate: Gate) -> bool:
+    """Whether what there is of an answer is of use as it is. A half call of a tool is not."""
+    return gate.has_text and not gate.has_call
 
 
 def _timeout(detail: str) -> Failed:

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from olp.config import ProviderConfig
 from olp.events import Event
-from olp.model import Launch, Request
+from olp.model import Ability, Launch, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,11 @@ class Write:
     """Bytes for the CLI's standard input."""
 
     data: bytes
+
+
+def json_line(message: Mapping[str, Any]) -> Write:
+    """`message` as a line of JSON."""
+    return Write(json.dumps(message).encode() + b"\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +45,16 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class Halt:
+    """Kill the CLI at once: it is about to ask the vendor again by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ready:
     """The CLI is started and can take a request."""
 
 
-Step = Event | Write | CloseInput | Settle | Ready
+Step = Event | Write | CloseInput | Settle | Halt | Ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +112,11 @@ class Session(Protocol):
     def keeps_max_tokens(self) -> bool:
         """Whether it keeps a token limit by itself."""
 
+    @property
+    def parked(self) -> bool:
+        """Whether calls of the client's tools are open: the model waits for `more`, which brings
+        their results."""
+
     def takes(self, request: Request, model: str) -> bool:
         """Whether it can do exactly what `request` wants of `model`."""
 
@@ -112,7 +127,8 @@ class Session(Protocol):
         """Begin a conversation with all of `request`."""
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
-        """Go on with the conversation: only the last message of `request` is new."""
+        """Go on with the conversation: only `request.latest` is new. Of a parked one it holds the
+        results alone."""
 
     def interrupt(self) -> Sequence[Step]:
         """End the answer under way, so that the vendor stops."""
@@ -136,7 +152,7 @@ class Facts:
     CLI can be given a token limit. `user_login` are the files of a shared login, relative to the
     user's home. `passes` are variables of OLP's own environment that carry this CLI's login.
     `inert_tools` are tools that still stand in the request to the vendor and do nothing. `windows`
-    are the quota windows that it tells of.
+    are the quota windows that it tells of. `can` is what a request may need of it.
     """
 
     name: str
@@ -154,6 +170,7 @@ class Facts:
     passes: tuple[str, ...] = ()
     inert_tools: tuple[str, ...] = ()
     windows: tuple[str, ...] = ()
+    can: tuple[Ability, ...] = (Ability.SCHEMA, Ability.EFFORT)
 
 
 def login_hint(facts: Facts) -> str:

@@ -12,10 +12,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from olp.events import (
+    CallArguments,
+    CallStarted,
     Done,
     Event,
     Failed,
@@ -28,12 +31,13 @@ from olp.events import (
     Usage,
     Window,
 )
-from olp.model import PRIVATE_DIR, Effort, Launch, Request
+from olp.model import PRIVATE_DIR, Ability, Effort, Launch, Request
 from olp.providers import claude_survey
 from olp.providers.base import (
     CloseInput,
     Exit,
     Facts,
+    Halt,
     Setting,
     Step,
     Write,
@@ -42,9 +46,11 @@ from olp.providers.base import (
     login_hint,
     parse_line,
 )
+from olp.providers.claude_bridge import SERVER
 from olp.providers.claude_session import EFFORTS, ClaudeSession
 from olp.providers.claude_survey import SurveyDriver
 from olp.providers.notices import Patterns, by_status, classify, http_status, reset_time
+from olp.providers.toolnames import Names
 from olp.providers.transcript import prompt_of, system_of
 
 FACTS = Facts(
@@ -61,6 +67,7 @@ FACTS = Facts(
     user_login=(".claude/.credentials.json",),
     passes=("CLAUDE_CODE_OAUTH_TOKEN",),
     windows=("five_hour", "seven_day", "credits"),
+    can=tuple(Ability),
 )
 
 _FLAGS = (
@@ -72,6 +79,10 @@ _FLAGS = (
 _QUIET = {
     "CLAUDE_CODE_MAX_RETRIES": "0",
     "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+    "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
+    "CLAUDE_CODE_DISABLE_REFUSAL_FALLBACK": "1",
+    "CLAUDE_CODE_DISABLE_MODEL_ACCESS_FALLBACK": "1",
+    "CLAUDE_CODE_NO_MODEL_FALLBACK": "1",
     "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
@@ -84,6 +95,22 @@ _QUIET = {
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_TELEMETRY": "1",
 }
+
+_DAY_MS = "86400000"
+
+_BRIDGE = {
+    "ENABLE_TOOL_SEARCH": "false",
+    "ENABLE_MCP_LARGE_OUTPUT_FILES": "false",
+    "MAX_MCP_OUTPUT_TOKENS": "10000000",
+    "CLAUDE_CODE_MAX_MCP_DESCRIPTION_LENGTH": "1000000",
+    "CLAUDE_CODE_DISABLE_MCP_TASKS": "1",
+    "CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS": "0",
+    "CLAUDE_CODE_MCP_TOOL_IDLE_TIMEOUT": _DAY_MS,
+    "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT": _DAY_MS,
+    "MCP_TOOL_TIMEOUT": _DAY_MS,
+}
+"""The client's tools as they are: neither their texts nor their results are cut or put into files,
+and a call waits for as long as OLP does."""
 
 MAX_SCHEMA_ARG = 32_000
 """Bytes of a JSON Schema that may stand in argv, well under Linux's 128 KiB for one argument."""
@@ -166,9 +193,10 @@ class Claude:
             *setting.command,
             *claude_survey.FLAGS,
             "--include-partial-messages",
+            f"--allowedTools=mcp__{SERVER}",
             *setting.config.args,
         )
-        launch = Launch(argv, child_environment(setting, FACTS, _QUIET | own))
+        launch = Launch(argv, child_environment(setting, FACTS, _QUIET | _BRIDGE | own))
         return launch, ClaudeSession(_parser)
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, SurveyDriver]]:
@@ -197,23 +225,37 @@ def _schema_argument(request: Request) -> str | None:
     return schema if len(schema) <= MAX_SCHEMA_ARG else None
 
 
-def _parser(structured: bool, now: datetime) -> Driver:
-    return Driver("", structured=structured, now=now)
+def _parser(structured: bool, now: datetime, names: Names, continued: bool) -> Driver:
+    return Driver("", structured=structured, now=now, names=names, continued=continued)
 
 
 class Driver:
-    """The protocol of one `claude -p` run."""
+    """The protocol of one `claude -p` run. `names` are those of the client's tools; `continued`
+    says that it begins in the middle of the CLI's own run, with the results of such tools."""
 
-    def __init__(self, prompt: str, *, structured: bool, now: datetime) -> None:
+    def __init__(
+        self,
+        prompt: str,
+        *,
+        structured: bool,
+        now: datetime,
+        names: Names | None = None,
+        continued: bool = False,
+    ) -> None:
         # A prompt that begins with a slash is taken for a command, whatever the flags say; after
         # a newline it is text.
         self._prompt = f"\n{prompt}" if prompt.lstrip().startswith("/") else prompt
         self._structured = structured
         self._now = now
+        self._names = names or Names()
+        self._continued = continued
+        self._calls = 0
+        self._unfinished = False
         self._streamed: list[str] = []
         self._limit: Mapping[str, Any] = {}
         self._complaint: Mapping[str, Any] | None = None
-        self._input_usage = Usage()
+        self._input_usage = self._spent = Usage()
+        self._calling = False
 
     def start(self) -> Sequence[Step]:
         return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
@@ -224,7 +266,7 @@ class Driver:
             return []
         if message.get("abandoned_blocks") and self._complaint is None:
             # The vendor's stream broke off, and the CLI is about to ask again by itself.
-            return [Failed(Trouble.SPAWN_FAILED, "the vendor's stream broke off")]
+            return [Failed(Trouble.SPAWN_FAILED, "the vendor's stream broke off"), Halt()]
         match message.get("type"):
             case "stream_event":
                 return self._stream_event(message.get("event") or {})
@@ -251,14 +293,17 @@ class Driver:
     def _system(self, message: Mapping[str, Any]) -> Sequence[Step]:
         match message.get("subtype"):
             case "init":
-                allowed = {_SCHEMA_TOOL} if self._structured else set()
-                extra = [t for t in message.get("tools") or () if t not in allowed]
-                extra += [str(s.get("name")) for s in message.get("mcp_servers") or ()]
+                extra = [t for t in message.get("tools") or () if not self._known(t)]
+                servers = (str(s.get("name")) for s in message.get("mcp_servers") or ())
+                extra += [name for name in servers if not self._names or name != SERVER]
                 return [_unsafe(f"announced tools of its own: {', '.join(extra)}")] if extra else []
             case "api_retry":
                 kind, status = message.get("error"), message.get("error_status")
                 text = f"claude would try again after {kind} (status {status})"
-                return [self._failure({**message, "api_error_status": status, "result": text})]
+                return [
+                    self._failure({**message, "api_error_status": status, "result": text}),
+                    Halt(),
+                ]
             case _:
                 return []
 
@@ -269,38 +314,59 @@ class Driver:
                 self._input_usage = _usage(message.get("usage") or {})
                 return [Started(message.get("model")), self._input_usage]
             case "content_block_start":
-                block = event.get("content_block") or {}
-                own_tool = block.get("type") == "tool_use" and not (
-                    self._structured and block.get("name") == _SCHEMA_TOOL
-                )
-                return [_unsafe(f"tried its own tool {block.get('name')}")] if own_tool else []
+                return self._block(event.get("content_block") or {})
             case "content_block_delta":
                 return self._delta(event.get("delta") or {})
+            case "content_block_stop" if self._unfinished:
+                # A call without arguments comes without a word of them.
+                self._unfinished = False
+                return [CallArguments(self._calls - 1, "{}")]
             case "message_delta":
                 return self._message_delta(event)
             case _:
                 return []
+
+    def _known(self, tool: str) -> bool:
+        return tool in self._names or (self._structured and tool == _SCHEMA_TOOL)
+
+    def _block(self, block: Mapping[str, Any]) -> Sequence[Step]:
+        if block.get("type") != "tool_use":
+            return []
+        shown = str(block.get("name"))
+        self._calling = shown in self._names
+        if not self._calling:
+            return [] if self._known(shown) else [_unsafe(f"tried its own tool {shown}")]
+        self._unfinished = True
+        self._calls += 1
+        name = self._names.inward(shown) or shown
+        return [CallStarted(self._calls - 1, str(block.get("id")), name)]
 
     def _delta(self, delta: Mapping[str, Any]) -> Sequence[Step]:
         match delta.get("type"):
             case "text_delta" if not self._structured:
                 self._streamed.append(str(delta.get("text") or ""))
                 return [Text(self._streamed[-1])]
+            case "input_json_delta" if self._calling and delta.get("partial_json"):
+                self._unfinished = False
+                return [CallArguments(self._calls - 1, str(delta["partial_json"]))]
             case "thinking_delta":
                 return [Reasoning(delta.get("thinking") or "")]
             case _:
                 return []
 
     def _message_delta(self, event: Mapping[str, Any]) -> Sequence[Step]:
-        """At its token limit the CLI would ask for more by itself: a second request."""
+        """At its token limit the CLI would ask for more by itself: a second request. When the model
+        calls the client's tools, the answer is over until their results are here."""
         reason = (event.get("delta") or {}).get("stop_reason")
-        if reason not in ("max_tokens", "refusal", "model_context_window_exceeded"):
-            return []
         output = (event.get("usage") or {}).get("output_tokens") or 0
         before = self._input_usage
-        usage = Usage(before.input, output, before.cached, before.cache_written)
+        usage = self._spent = Usage(before.input, output, before.cached, before.cache_written)
+        if reason == "tool_use" and self._calls:
+            return [usage, Done(Finish.TOOL_CALLS)]
+        if reason not in ("max_tokens", "refusal", "model_context_window_exceeded"):
+            return []
         finish = Finish.CONTENT_FILTER if reason == "refusal" else Finish.LENGTH
-        return [usage, Done(finish)]
+        return [usage, Done(finish), Halt()]
 
     def _rate_limit(self, info: Mapping[str, Any]) -> Sequence[Step]:
         self._limit = info
@@ -331,6 +397,9 @@ class Driver:
         if subtype != "success":
             return [Failed(Trouble.SPAWN_FAILED, f"claude ended with {subtype}")]
         usage = _usage(result.get("usage") or {}, cost=result.get("total_cost_usd"))
+        if self._continued:
+            # The CLI counts all of its run, of which the part before was told already.
+            usage = replace(self._spent, cost=usage.cost)
         rest = self._unstreamed(result)
         failed = any(isinstance(step, Failed) for step in rest)
         return rest if failed else [*rest, usage, Done(Finish.STOP)]

@@ -8,16 +8,18 @@ and only then may the next line be written, or their order is lost.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from olp.events import Done, Event, Failed, Trouble, Usage
-from olp.model import Effort, Message, Request, Role
-from olp.providers.base import Driver, Exit, Ready, Step, Write, parse_line
+from olp.events import CallArguments, CallStarted, Done, Event, Failed, Trouble, Usage
+from olp.model import Effort, Request, Role
+from olp.providers.base import Driver, Exit, Ready, Step, Write, json_line, parse_line
+from olp.providers.claude_bridge import SERVER, Bridge
+from olp.providers.claude_history import lines_of
+from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
 
 EFFORTS = {
@@ -33,32 +35,12 @@ _PING = "olp-ping"
 
 def control(request_id: str, **request: Any) -> Write:
     """One control request."""
-    return _line({"type": "control_request", "request_id": request_id, "request": request})
+    return json_line({"type": "control_request", "request_id": request_id, "request": request})
 
 
-def _line(message: Mapping[str, Any]) -> Write:
-    return Write(json.dumps(message).encode() + b"\n")
-
-
-def _user(text: str, *, answer: bool) -> Write:
-    message: dict[str, Any] = {
-        "type": "user",
-        "message": {"role": "user", "content": text},
-        "parent_tool_use_id": None,
-        "session_id": "default",
-        # Written by a program: neither a leading slash nor an @path in it is a command.
-        "client_composed": True,
-    }
-    return _line(message if answer else {**message, "shouldQuery": False})
-
-
-def _assistant(text: str) -> Write:
-    content = [{"type": "text", "text": text}]
-    return _line({"type": "assistant", "message": {"role": "assistant", "content": content}})
-
-
-Parser = Callable[[bool, datetime], Driver]
-"""Makes the parser of one answer, given whether it is structured and the local time."""
+Parser = Callable[[bool, datetime, Names, bool], Driver]
+"""Makes the parser of one answer, given whether it is structured, the local time, the names of the
+client's tools, and whether it goes on after the results of such tools."""
 
 
 class ClaudeSession:
@@ -73,10 +55,17 @@ class ClaudeSession:
         self._history: deque[tuple[Write, bool]] = deque()
         self._waits = False
         self._cost = 0.0
+        self._bridge = Bridge(())
+        self._parallel = True
+
+    @property
+    def parked(self) -> bool:
+        """Whether the model waits for the results of calls."""
+        return self._bridge.waits and self._turn is None
 
     def takes(self, request: Request, model: str) -> bool:
         """Everything but a conversation that the assistant is to go on with."""
-        return bool(request.turns) and request.turns[-1].role is Role.USER
+        return bool(request.turns) and request.turns[-1].role in (Role.USER, Role.TOOL)
 
     def start(self) -> Sequence[Step]:
         return [control(_PING, subtype="set_permission_mode", mode="dontAsk")]
@@ -87,20 +76,26 @@ class ClaudeSession:
         initialize: dict[str, Any] = {"subtype": "initialize", "systemPrompt": system}
         if schema is not None:
             initialize["jsonSchema"] = schema
+        if request.tools:
+            initialize["sdkMcpServers"] = [SERVER]
+        self._bridge, self._parallel = Bridge(request.tools), request.parallel_calls
         steps = [
             control("olp-initialize", **initialize),
             control("olp-model", subtype="set_model", model=model),
         ]
         if settings := _settings(request):
             steps.append(control("olp-settings", subtype="apply_flag_settings", settings=settings))
-        self._history = deque(_history(request.turns))
-        self._turn = self._parser(schema is not None, now)
+        self._history = deque(lines_of(request, request.turns, self._bridge.names))
+        self._turn = self._parser(schema is not None, now, self._bridge.names, False)
         return [*steps, *self._next()]
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
         schema = request.format.schema if request.format else None
-        self._history = deque(_history(request.turns[-1:]))
-        self._turn = self._parser(schema is not None, now)
+        parked = self.parked
+        self._turn = self._parser(schema is not None, now, self._bridge.names, parked)
+        if parked:
+            return self._bridge.answer(request.latest)
+        self._history = deque(lines_of(request, request.latest, self._bridge.names))
         return self._next()
 
     def interrupt(self) -> Sequence[Step]:
@@ -120,10 +115,7 @@ class ClaudeSession:
         if message.get("type") == "control_response":
             return self._controlled(message.get("response") or {})
         if message.get("type") == "control_request":
-            asked = (message.get("request") or {}).get("subtype")
-            return self._told(
-                [Failed(Trouble.SPAWN_FAILED, f"claude asked for {asked}; OLP ended it")]
-            )
+            return self._asked(message)
         if self._turn is None:
             return []
         if self._waits:
@@ -141,8 +133,22 @@ class ClaudeSession:
             return self._told([Failed(trouble, said)])
         return []
 
+    def _asked(self, message: Mapping[str, Any]) -> Sequence[Step]:
+        request = message.get("request") or {}
+        if request.get("subtype") == "mcp_message" and request.get("server_name") == SERVER:
+            return self._bridge.receive(str(message.get("request_id")), request)
+        what = f"claude asked for {request.get('subtype')}; OLP ended it"
+        return self._told([Failed(Trouble.SPAWN_FAILED, what)])
+
     def _told(self, steps: Sequence[Step]) -> Sequence[Step]:
         steps = [self._own_cost(step) if isinstance(step, Usage) else step for step in steps]
+        for step in steps:
+            if isinstance(step, CallStarted):
+                self._bridge.called(step.id)
+        if not self._parallel:
+            # What the model calls beside its first call is cancelled when it gets the result.
+            calls = (CallStarted, CallArguments)
+            steps = [s for s in steps if not (isinstance(s, calls) and s.index > 0)]
         if any(isinstance(step, Done | Failed) for step in steps):
             self._turn = None
         return steps
@@ -170,16 +176,3 @@ def _settings(request: Request) -> dict[str, Any]:
     elif request.effort is not None:
         settings["effortLevel"] = EFFORTS[request.effort]
     return settings | ({"env": env} if env else {})
-
-
-def _history(turns: Sequence[Message]) -> list[tuple[Write, bool]]:
-    """The turns as lines, each with whether the CLI has its say before the next may follow. The
-    last one is to be answered, the others are to be known."""
-    lines: list[tuple[Write, bool]] = []
-    for index, turn in enumerate(turns):
-        if turn.role is Role.ASSISTANT:
-            lines.append((_assistant(turn.text), False))
-        else:
-            last = index == len(turns) - 1
-            lines.append((_user(turn.text, answer=last), not last))
-    return lines

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from olp.model import JsonFormat, Message, Request, Role
+from olp.model import JsonFormat, Message, Request, Role, ToolCall
 
 _INTRO = (
     "The conversation so far stands below, oldest turn first, each turn between <{tag}> tags. "
@@ -21,6 +21,7 @@ _INTRO = (
 _OUTRO = {
     Role.USER: "Write the assistant's next turn: its text alone, without tags.",
     Role.SYSTEM: "Write the assistant's next turn: its text alone, without tags.",
+    Role.TOOL: "Write the assistant's next turn: its text alone, without tags.",
     Role.ASSISTANT: "Continue the assistant's last turn from where it ends: only the new text.",
 }
 
@@ -38,20 +39,39 @@ def prompt_of(request: Request) -> str:
 def transcript(turns: Sequence[Message]) -> str:
     """All turns as one text. `turns` is not empty."""
     tag = _tag(turns)
-    rendered = [f'<{tag} role="{turn.role}">\n{turn.text}\n</{tag}>' for turn in turns]
+    rendered = [f'<{tag} role="{turn.role}">\n{told(turn)}\n</{tag}>' for turn in turns]
     return "\n\n".join([_INTRO.format(tag=tag), *rendered, _OUTRO[turns[-1].role]])
+
+
+def told(turn: Message) -> str:
+    """A turn in words: its text, and what it calls or answers."""
+    if turn.role is Role.TOOL:
+        return told_result(turn)
+    said = [turn.text] if turn.text or not turn.calls else []
+    return "\n\n".join([*said, *map(told_call, turn.calls)])
+
+
+def told_call(call: ToolCall) -> str:
+    """A call of a tool in words."""
+    return f"[Called the tool {call.name}, as {call.id or 'its only call'}: {call.arguments}]"
+
+
+def told_result(turn: Message) -> str:
+    """The result of a call in words."""
+    return f"[Result of {turn.answers or 'the call'}:]\n{turn.text}"
 
 
 def _tag(turns: Sequence[Message]) -> str:
     seed = f"0:{turns[0].role}:{turns[0].text}".encode("utf-8", "replace")
     tag = f"turn-{hashlib.sha256(seed).hexdigest()[:8]}"
-    if not any(tag in turn.text for turn in turns):
+    texts = [told(turn) for turn in turns]
+    if not any(tag in text for text in texts):
         return tag
     # Somebody foresaw it, who could foresee its successors too, as many as they like. What is made
     # of every text can stand in none of them.
     whole = hashlib.sha256()
-    for turn in turns:
-        whole.update(f"{len(turn.text)}:{turn.role}:{turn.text}".encode("utf-8", "replace"))
+    for turn, text in zip(turns, texts, strict=True):
+        whole.update(f"{len(text)}:{turn.role}:{text}".encode("utf-8", "replace"))
     return f"turn-{whole.hexdigest()}"
 
 

@@ -105,6 +105,10 @@ NO_SYSTEM = "You are a helpful assistant."
 REPORT_S = 3.0
 """How long the CLI may take to write its report when the answer is there."""
 
+GRACE_S = 0.3
+"""How long it may take to end when it is asked to: it would wait for the end of the answer under
+way, and keeps nothing that an abrupt end could spoil."""
+
 _CODES = {
     "rate_limit": Trouble.RATE_LIMITED,
     "context_too_long": Trouble.CONTEXT_TOO_LONG,
@@ -141,6 +145,7 @@ class Vibe:
             files=_home(config, system),
             links=_links(setting),
             collect=("out/export.json",),
+            grace_s=GRACE_S,
         )
         return launch, Driver(prompt_of(request), model, now=now)
 
@@ -150,7 +155,9 @@ class Vibe:
         config = _configuration(nothing_asked, model, setting.config.config)
         files = _home(config | {"default_agent": "olp"}, NO_SYSTEM)
         argv = (_beside(setting.command[0], "vibe-acp"), *setting.command[1:])
-        launch = Launch(argv, _environment(setting), files=files, links=_links(setting))
+        launch = Launch(
+            argv, _environment(setting), files=files, links=_links(setting), grace_s=GRACE_S
+        )
         return launch, VibeSession(model, setting.work, _explain)
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:

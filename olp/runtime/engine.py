@@ -17,6 +17,7 @@ from datetime import datetime
 from olp.core.books import Books, Now, Pass
 from olp.core.cache import Cache
 from olp.core.chains import Chain
+from olp.core.required import as_format
 from olp.core.shape import Shaper
 from olp.core.walk import Walk
 from olp.events import Answering, Event, Failed, Output, Quota, Refused
@@ -103,6 +104,8 @@ class Engine:
     async def _enter(self, walk: Walk, hop: Hop, job: Job) -> Pass | Failed:
         """What an attempt at `hop` needs, or why it cannot be made. Where the owner lets requests
         wait for a slot, this one may."""
+        if lacking := self._fleet.lacking(hop, job.request):
+            return lacking
 
         def enter() -> Pass | Failed:
             return self.books.enter(hop, job.chain.limits, self._now(), forced=walk.forced)
@@ -120,8 +123,9 @@ class Engine:
         """One hop, once. When this returns, its process is gone."""
         passed: list[Output] = []
         self._record.count(self._now().day, hop.provider)
-        waiting = self._pool.take(hop, job.request, job.caller)
-        async with waiting or self._fleet.worker(hop, job.request) as worker:
+        asked = as_format(job.request)
+        waiting = self._pool.take(hop, asked, job.caller)
+        async with waiting or self._fleet.worker(hop, asked) as worker:
             shaper = Shaper(job.request, enforce_tokens=not worker.keeps_max_tokens)
             walk.conversation = worker.conversation
             job.story.asked(hop, worker.report)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from olp.core.abilities import lacking, only_by_session
+from olp.core.required import as_format
 from olp.core.walk import Clocks
+from olp.events import Failed, Trouble
 from olp.model import Hop, Request
 from olp.providers.base import Provider, Session, Setting
 from olp.runtime import kept
@@ -86,6 +89,18 @@ class Fleet:
             keeps_max_tokens=session.keeps_max_tokens,
         )
         return worker, session
+
+    def lacking(self, hop: Hop, request: Request) -> Failed | None:
+        """Why `hop` cannot be asked for this, if it cannot."""
+        member = self.members[hop.provider]
+        facts = member.provider.facts
+        if failed := lacking(request, facts.can, facts.title):
+            return failed
+        oneshot = member.setting.config.transport == "oneshot"
+        if oneshot and only_by_session(as_format(request)):
+            told = f'{facts.title} can do this with transport = "auto" alone'
+            return Failed(Trouble.INCAPABLE, told, param="tools" if request.tools else "messages")
+        return None
 
     def now(self) -> datetime:
         """The local time."""

@@ -11,7 +11,16 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from olp.core.tokens import BYTES_PER_TOKEN, estimate
-from olp.events import Answering, Done, Failed, Output, Reasoning, Text, Usage
+from olp.events import (
+    Answering,
+    CallArguments,
+    Done,
+    Failed,
+    Output,
+    Reasoning,
+    Text,
+    Usage,
+)
 from olp.model import Request
 
 Send = Callable[[Sequence[Output]], Awaitable[None]]
@@ -46,7 +55,7 @@ class Meter:
             match output:
                 case Answering(cache=cache):
                     self._due = cache != "hit"  # what was kept costs nothing
-                case Text(text) | Reasoning(text):
+                case Text(text) | Reasoning(text) | CallArguments(_, text):
                     self._told += len(text.encode("utf-8", "replace"))
                 case Usage():
                     self._usage = output

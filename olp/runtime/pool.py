@@ -17,8 +17,9 @@ from typing import Any
 
 from olp.config import ProviderConfig, WorkersConfig
 from olp.core import conversation
+from olp.core.abilities import only_by_session
 from olp.events import Failed
-from olp.model import Hop, Request
+from olp.model import Hop, Request, Role
 from olp.providers.base import Session
 from olp.runtime.fleet import Fleet
 from olp.runtime.log import Log
@@ -73,27 +74,32 @@ class Pool:
 
     def take(self, hop: Hop, request: Request, caller: str) -> Turn | None:
         """A turn on a process that can answer `request` now; None if there is none."""
-        kind = self._kinds.get(hop.provider)
-        if kind is None or self._closed or not kind.proven:
+        kind = self._kinds[hop.provider]
+        must = only_by_session(request)
+        if not must and (self._closed or not kind.proven):
             return None
         known = conversation.before(caller, hop, request)
         seat = (
-            self._going_on(kind, known)
+            self._going_on(kind, known, request)
             or self._free(kind, hop, request)
             or self._soon_free(kind, hop, request)
-            or self._cold(kind, hop, request)
+            or self._cold(kind, hop, request, must=must)
         )
         if seat is None:
             return None
         goes_on = known is not None and seat.conversation == known
-        seat.busy, seat.conversation = True, None
+        seat.busy, seat.conversation, seat.calls_until = True, None, None
         # Not at once: the start of another CLI would take the processor from this answer's.
         asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._tend, hop.provider)
         return Turn(self, seat, hop, request, caller, now=self._fleet.now(), goes_on=goes_on)
 
-    def _going_on(self, kind: Kind, known: str | None) -> Seat | None:
+    def _going_on(self, kind: Kind, known: str | None, request: Request) -> Seat | None:
+        if known is None:
+            return None
+        results = all(message.role is Role.TOOL for message in request.latest)
         idle = (s for s in kind.seats if s.idle and s.conversation == known)
-        return next(idle, None) if known is not None else None
+        # Whoever says more than the results that are waited for begins anew.
+        return next((s for s in idle if (s.calls_until is not None) == results), None)
 
     def _free(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
         fit = [s for s in kind.seats if s.can_begin and s.session.takes(request, hop.model)]
@@ -102,13 +108,19 @@ class Pool:
 
     def _soon_free(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
         """One that prepares for another conversation: sooner ready than a process that starts."""
-        fit = (s for s in kind.seats if s.idle and s.session.reusable and not s.worker.ready)
+        fit = (
+            s
+            for s in kind.seats
+            if s.idle and s.session.reusable and not s.worker.ready and s.calls_until is None
+        )
         return next((s for s in fit if s.session.takes(request, hop.model)), None)
 
-    def _cold(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
+    def _cold(self, kind: Kind, hop: Hop, request: Request, *, must: bool) -> Seat | None:
         """A process started for this very request, as a session and not as a one-shot, so that it
-        has what the waiting ones have: true turns, and text as it comes."""
-        if self._count() >= self._config.max_processes or self._clock() < kind.not_before:
+        has what the waiting ones have: true turns, and text as it comes. One that `must` be such
+        is started whatever else there is; it is not kept then."""
+        full = self._count() >= self._config.max_processes or self._clock() < kind.not_before
+        if full and not must:
             return None
         made = self._fleet.waiting(hop.provider)
         if made is None or not made[1].takes(request, hop.model):
@@ -122,18 +134,31 @@ class Pool:
         seat.busy, seat.used_at, seat.conversation = False, self._clock(), known
         kind = self._kinds[seat.provider]
         kind.failures, kind.trouble = 0, None
-        if self._closed or (self._config.conversations == 0 and not seat.session.reusable):
+        if self._closed or self._useless(seat):
             self._end(seat)
             return
-        if not seat.worker.ready:
-            seat.watch = self._spawn(self._watch(seat), "a CLI that gets ready again")
+        if seat.session.parked:
+            seat.calls_until = self._clock() + self._config.parked_s
+            seat.watch = self._spawn(self._watch(seat, seat.calls_until), "a call that is open")
+        elif not seat.worker.ready:
+            limit = self._clock() + BOOT_LIMIT_S
+            seat.watch = self._spawn(self._watch(seat, limit), "a CLI that gets ready again")
         self._trim()
 
-    async def _watch(self, seat: Seat) -> None:
-        """Read what it says while it prepares for another conversation."""
-        events = await seat.worker.events(self._clock() + BOOT_LIMIT_S)
+    def _useless(self, seat: Seat) -> bool:
+        """Whether nothing could go on with what it has."""
+        if seat.session.parked:
+            return self._config.parked == 0
+        return self._config.conversations == 0 and not seat.session.reusable
+
+    async def _watch(self, seat: Seat, limit: float) -> None:
+        """Read what it says while it prepares for another conversation, or waits for results."""
+        was_ready = seat.worker.ready
+        events = await seat.worker.events(limit)
+        if seat.busy:
+            return
         seat.watch = None
-        if events or not seat.worker.ready:
+        if events or seat.calls_until is not None or seat.worker.ready == was_ready:
             self._end(seat)
 
     async def gave_up(self, seat: Seat) -> None:
@@ -235,7 +260,8 @@ class Pool:
         for seat in self._idle():
             waited = now - seat.used_at
             old = now - seat.born_at > config.max_age_s
-            done = seat.conversation is not None and waited > config.conversation_idle_s
+            talk = seat.conversation is not None and seat.calls_until is None
+            done = talk and waited > config.conversation_idle_s
             if done and seat.session.reusable:
                 seat.conversation = None
             if not seat.worker.alive or old or (done and not seat.session.reusable):
@@ -245,10 +271,14 @@ class Pool:
             for seat in spare[: max(0, len(spare) - max(kind.warm, 1))]:
                 if now - seat.used_at > CARE_EVERY_S:
                     self._end(seat)
+        parked = [s for s in self._idle() if s.calls_until is not None]
+        self._end_oldest(parked, len(parked) - config.parked)
         talks = [s for s in self._idle() if s.conversation is not None and not s.can_begin]
+        talks = [s for s in talks if s.calls_until is None]
         self._end_oldest(talks, len(talks) - config.conversations)
-        idle = self._by_use()
-        self._end_oldest(idle, self._count() - config.max_processes)
+        surplus = self._count() - config.max_processes
+        for seat in self._by_use()[: max(0, surplus)]:
+            self._end(seat)
 
     def _fit_memory(self) -> None:
         sizes = {seat: resident_mb(seat.worker.pid) for seat in self._all()}
@@ -262,8 +292,10 @@ class Pool:
             self._end(seat)
 
     def _by_use(self) -> list[Seat]:
-        """Idle seats, the least useful first: old conversations, then what waits for any."""
-        return sorted(self._idle(), key=lambda s: (s.can_begin, s.used_at))
+        """Idle seats, the least useful first: old conversations, then what waits for any, then
+        what somebody's work waits for."""
+        waits = ((s.calls_until is not None, s.can_begin, s.used_at, s) for s in self._idle())
+        return [seat for *_, seat in sorted(waits, key=lambda entry: entry[:3])]
 
     def _all(self) -> list[Seat]:
         return [seat for kind in self._kinds.values() for seat in kind.seats]
@@ -294,6 +326,7 @@ class Pool:
             "ready": sum(seat.can_begin for seat in kind.seats),
             "busy": sum(seat.busy for seat in kind.seats),
             "conversations": sum(s.conversation is not None for s in kind.seats),
+            "parked": sum(s.calls_until is not None for s in kind.seats),
             "starting": kind.booting,
             "memory_mb": round(sum(resident_mb(s.worker.pid) for s in kind.seats)),
             "trouble": kind.trouble,

@@ -131,8 +131,13 @@ class Child(asyncio.SubprocessProtocol):
             self._output("resume_reading")
         return data
 
+    def kill(self) -> None:
+        """Let it and all it started do nothing more, this very moment."""
+        self._signal(signal.SIGKILL)
+
     async def stop(self, grace: float = TERM_GRACE_S) -> None:
-        """End the process and all it started, and wait until it is gone."""
+        """End the process and all it started, and wait until it is gone; killed after `grace`
+        seconds."""
         if not self._exited.is_set():
             self._signal(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):

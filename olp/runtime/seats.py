@@ -12,7 +12,8 @@ from olp.runtime.worker import Worker
 
 @dataclass(slots=True, eq=False)
 class Seat:
-    """One such process. `conversation` is the one it last had, as it stands after its answer."""
+    """One such process. `conversation` is the one it last had, as it stands after its answer;
+    `calls_until` is how long it waits for the results of calls, if it does."""
 
     provider: str
     worker: Worker
@@ -21,6 +22,7 @@ class Seat:
     used_at: float = 0.0
     busy: bool = False
     conversation: str | None = None
+    calls_until: float | None = None
     watch: asyncio.Task[None] | None = None
 
     @property
@@ -31,6 +33,8 @@ class Seat:
     @property
     def can_begin(self) -> bool:
         """Whether it can take a conversation that is new to it."""
+        if self.calls_until is not None:
+            return False
         known = self.conversation is not None and not self.session.reusable
         return self.idle and self.worker.ready and not known
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Protocol
 
 from olp.core import conversation
-from olp.events import Done, Event, Failed, Finish, Text
-from olp.model import Hop, Request
+from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Text
+from olp.model import Hop, Request, ToolCall
 from olp.runtime.seats import Seat
 from olp.runtime.story import Report
 
@@ -48,6 +49,7 @@ class Turn:
         self._asked = False
         self._clean = False
         self._answer: list[str] = []
+        self._calls: list[ToolCall] = []
         self.keeps_max_tokens = seat.session.keeps_max_tokens
 
     @property
@@ -96,8 +98,13 @@ class Turn:
             match event:
                 case Text(text):
                     self._answer.append(text)
+                case CallStarted(_, id, name):
+                    self._calls.append(ToolCall(id, name, ""))
+                case CallArguments(index, text):
+                    call = self._calls[index]
+                    self._calls[index] = replace(call, arguments=call.arguments + text)
                 case Done(finish):
-                    self._clean = finish is Finish.STOP
+                    self._clean = finish in (Finish.STOP, Finish.TOOL_CALLS)
                 case Failed():
                     self._clean = False
         return events
@@ -110,7 +117,7 @@ class Turn:
     ) -> None:
         if self._clean and kind is None:
             answer = "".join(self._answer)
-            known = conversation.after(self._caller, self._hop, self._request, answer)
+            known = conversation.after(self._caller, self._hop, self._request, answer, self._calls)
             self._lender.gave_back(self._seat, known)
             return
         if self._asked and self._seat.worker.alive:

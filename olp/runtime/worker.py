@@ -15,7 +15,7 @@ from typing import Protocol
 from olp.core.lines import LineSplitter, LineTooLong
 from olp.events import Done, Event, Failed, Trouble
 from olp.model import Launch
-from olp.providers.base import CloseInput, Driver, Exit, Ready, Session, Settle, Step, Write
+from olp.providers.base import CloseInput, Driver, Exit, Halt, Ready, Session, Settle, Step, Write
 from olp.runtime import process
 from olp.runtime.private import PrivateFolder
 from olp.runtime.story import Report
@@ -119,7 +119,7 @@ class Worker:
     async def _end(self) -> None:
         if self._child is not None:
             self.report.exit_code = self._child.returncode
-            await self._child.stop()
+            await self._child.stop(self._launch.grace_s)
             self.report.ended_at = self._clock()
         if self._folder is not None:
             await asyncio.to_thread(self._folder.close)
@@ -193,6 +193,8 @@ class Worker:
                     self._child.write(data)
                 case CloseInput():
                     self._child.close_input()
+                case Halt():
+                    self._child.kill()
                 case Settle(seconds):
                     self._settle_at = self._clock() + seconds
                 case Ready():

@@ -25,6 +25,9 @@ from olp.server.reply import JSON, REPLY, Reply
 DIALECT = "openai-chat"
 """What the book calls the API that is spoken here."""
 
+LARGE = 256 * 1024
+"""Bytes of a body that is not read in passing."""
+
 CLIENT_STALLED_S = 120.0
 """A client that takes no byte for so long is gone, whatever its connection says."""
 
@@ -75,9 +78,9 @@ class ChatEndpoint:
 
     async def _decoded(self, body: bytes) -> openai_chat.Order:
         decode = partial(openai_chat.decode, body, max_messages=self._config.server.max_messages)
-        # A schema may take a second to check, in which the others must be served. Its name may be
-        # written with an escape.
-        slow = b"schema" in body or b"\\u" in body
+        # A schema may take a second to check, and images some time to unpack, in which the others
+        # must be served. A name may be written with an escape.
+        slow = len(body) > LARGE or b"schema" in body or b"parameters" in body or b"\\u" in body
         return await asyncio.to_thread(decode) if slow else decode()
 
     @contextmanager

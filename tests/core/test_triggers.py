@@ -19,6 +19,7 @@ TABLE = {
     "CLI_NOT_FOUND": ("hard", 502, False),
     "SPAWN_TIMEOUT": ("hard", 504, True),
     "CONCURRENCY_LIMIT": ("hard", 429, False),
+    "INCAPABLE": ("soft", 400, False),
     "QUOTA_EXHAUSTED": ("hard", 429, False),
     "RATE_LIMITED": ("hard", 429, False),
     "OVERLOADED": ("hard", 503, True),
@@ -92,6 +93,7 @@ def test_A11_the_categories() -> None:
         Trouble.QUOTA_HOLD,
         Trouble.CIRCUIT_OPEN,
         Trouble.DEADLINE,
+        Trouble.INCAPABLE,
     }
 
 

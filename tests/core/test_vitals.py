@@ -16,6 +16,7 @@ SILENT = [
     Trouble.QUOTA_HOLD,
     Trouble.CIRCUIT_OPEN,
     Trouble.DEADLINE,
+    Trouble.INCAPABLE,
 ]
 
 

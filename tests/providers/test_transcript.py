@@ -28,7 +28,9 @@ _text = st.one_of(
         ]
     ),
 )
-_turns = st.lists(st.builds(Message, st.sampled_from(Role), _text), min_size=1, max_size=6)
+_turns = st.lists(
+    st.builds(Message, st.sampled_from([SYSTEM, USER, ASSISTANT]), _text), min_size=1, max_size=6
+)
 
 
 def tag_of(text: str) -> str:

@@ -30,12 +30,14 @@ STATUSES = {
     Trouble.FORMAT_MISMATCH: 502,
     Trouble.CONTEXT_TOO_LONG: 400,
     Trouble.BAD_REQUEST: 400,
+    Trouble.INCAPABLE: 400,
     Trouble.MODEL_NOT_FOUND: 404,
     Trouble.UNKNOWN: 500,
 }
 SPECIAL = {
     Trouble.CONTEXT_TOO_LONG: "context_length_exceeded",
     Trouble.MODEL_NOT_FOUND: "model_not_found",
+    Trouble.INCAPABLE: "unsupported_parameter",
     Trouble.AUTH_MISSING: "provider_auth_missing",
 }
 

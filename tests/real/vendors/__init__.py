@@ -2,7 +2,7 @@
 
 ``python -m tests.real.vendors --port 0 --log FILE`` prints ``{"port": N}`` and serves until
 stopped; ``make_app`` and ``serve`` do the same inside a test's own event loop. The orders a
-prompt can carry (``[[QUOTA]]``, ``[[SLOW:0.5]]``, …) are described in ``scenario``.
+prompt can carry are listed in ``plan`` and ``stream``; those to fail (``[[QUOTA]]``, …), by vendor.
 """
 
 from .scenario import Recorded, Scenario, State

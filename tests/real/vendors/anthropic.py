@@ -6,18 +6,20 @@ subscription, a 429 without them is a passing throttle, and the CLI reports the 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
 
-from .scenario import Answer, Ask, Quota, Scenario, State, plan
+from . import ids
+from .plan import Answer, Call, plan
+from .reading import tools_of, turns_of
+from .scenario import Ask, Quota, Scenario, State, ask_of
 from .stream import MidStreamError, Sse, hang_if, paced
 
 STRUCTURED_TOOL = "StructuredOutput"
-_STOP = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use"}
+_STOP = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "refusal"}
 
 _ERRORS: dict[str, tuple[int, str, str]] = {
     "QUOTA": (429, "rate_limit_error", "This request would exceed your account's rate limit."),
@@ -42,18 +44,19 @@ _ERRORS: dict[str, tuple[int, str, str]] = {
 async def messages(request: web.Request, state: State) -> web.StreamResponse:
     body = await request.json()
     ask = read(body)
-    scenario = state.choose("anthropic", ask.user_text)
+    scenario = state.choose("anthropic", ask)
     failed = failure(scenario, body, state.quota)
     if failed is not None:
         return failed
     answer = plan(scenario, ask)
     headers = limit_headers(state.quota)
     if not body.get("stream"):
-        return web.json_response(whole(body, answer, state), headers=headers)
+        return web.json_response(whole(body, answer, state, ask.length), headers=headers)
     sse = Sse(request)
     await sse.open(headers)
     try:
-        await _stream(sse, scenario, body, answer, state)
+        writer = _Blocks(sse, ask.length)
+        await _stream(writer, scenario, body, answer, state)
     except MidStreamError:
         error = {"type": "overloaded_error", "message": "Overloaded"}
         await sse.send({"type": "error", "error": error}, "error")
@@ -65,34 +68,8 @@ async def count_tokens(request: web.Request, state: State) -> web.StreamResponse
 
 
 def read(body: Mapping[str, Any]) -> Ask:
-    turns = [m for m in body.get("messages", []) if m["role"] == "user"]
-    text = next((t for t in (_text(m) for m in reversed(turns) if not _results(m)) if t), "")
-    results = _results(turns[-1]) if turns else []
-    names = [t.get("name") for t in body.get("tools") or []]
-    return Ask(
-        user_text=text,
-        tool_results="\n".join(_flat(r.get("content")) for r in results) if results else None,
-        structured_tool=STRUCTURED_TOOL if STRUCTURED_TOOL in names else None,
-    )
-
-
-def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    content = message.get("content")
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
-
-
-def _text(message: Mapping[str, Any]) -> str:
-    return "\n".join(b["text"] for b in _blocks(message) if b.get("type") == "text")
-
-
-def _results(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [b for b in _blocks(message) if b.get("type") == "tool_result"]
-
-
-def _flat(content: Any) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(b.get("text", "")) for b in content)
-    return str(content or "")
+    turns = turns_of("anthropic", body)
+    return ask_of(turns, tools_of("anthropic", body), STRUCTURED_TOOL)
 
 
 def limit_headers(quota: Quota, rejected: bool = False) -> dict[str, str]:
@@ -141,36 +118,37 @@ def _usage(state: State, output_tokens: int) -> dict[str, int]:
     }
 
 
-def _envelope(body: Mapping[str, Any], usage: Mapping[str, int]) -> dict[str, Any]:
+def _envelope(body: Mapping[str, Any], state: State, output_tokens: int) -> dict[str, Any]:
     return {
-        "id": "msg_mock",
+        "id": state.new_id("msg_01mock"),
         "type": "message",
         "role": "assistant",
         "model": body.get("model"),
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": dict(usage),
+        "usage": _usage(state, output_tokens),
     }
 
 
-def whole(body: Mapping[str, Any], answer: Answer, state: State) -> dict[str, Any]:
+def whole(body: Mapping[str, Any], answer: Answer, state: State, length: int = 0) -> dict[str, Any]:
     content: list[dict[str, Any]] = [{"type": "text", "text": answer.text}] if answer.text else []
-    for number, call in enumerate(answer.calls, 1):
-        content.append(
-            {"type": "tool_use", "id": f"toolu_{number}", "name": call.name, "input": call.args}
-        )
-    reply = _envelope(body, _usage(state, state.usage.output_tokens))
+    for number, call in enumerate(answer.calls):
+        content.append(_tool_use(call, length, number) | {"input": call.args})
+    reply = _envelope(body, state, state.usage.output_tokens)
     return reply | {"content": content, "stop_reason": _STOP[answer.finish]}
 
 
+def _tool_use(call: Call, length: int, number: int) -> dict[str, Any]:
+    ident = call.id or ids.anthropic(length, number)
+    return {"type": "tool_use", "id": ident, "name": call.name, "input": {}}
+
+
 async def _stream(
-    sse: Sse, scenario: Scenario, body: Mapping[str, Any], answer: Answer, state: State
+    writer: _Blocks, scenario: Scenario, body: Mapping[str, Any], answer: Answer, state: State
 ) -> None:
-    start = {"type": "message_start", "message": _envelope(body, _usage(state, 1))}
-    await sse.send(start, "message_start")
+    await writer.send("message_start", message=_envelope(body, state, 1))
     await hang_if(scenario)
-    writer = _Blocks(sse)
     if answer.thinking:
         await writer.begin({"type": "thinking", "thinking": "", "signature": ""})
         for piece in answer.thinking:
@@ -182,23 +160,27 @@ async def _stream(
         async for piece in paced(scenario, answer.pieces):
             await writer.delta({"type": "text_delta", "text": piece})
         await writer.end()
-    for call in answer.calls:
-        await writer.tool_use(call.name, call.args)
+    for number, call in enumerate(answer.calls):
+        await writer.tool_use(call, number)
     usage = {"output_tokens": state.usage.output_tokens}
     delta = {"stop_reason": _STOP[answer.finish], "stop_sequence": None}
-    await sse.send({"type": "message_delta", "delta": delta, "usage": usage}, "message_delta")
-    await sse.send({"type": "message_stop"}, "message_stop")
+    await writer.send("message_delta", delta=delta, usage=usage)
+    await writer.send("message_stop")
 
 
 class _Blocks:
-    """Content blocks in order, each with its index."""
+    """Content blocks in order, each with its index, in answer to so many turns."""
 
-    def __init__(self, sse: Sse) -> None:
+    def __init__(self, sse: Sse, length: int) -> None:
         self._sse = sse
+        self._length = length
         self._index = 0
 
+    async def send(self, kind: str, **fields: Any) -> None:
+        await self._sse.send({"type": kind, **fields}, kind)
+
     async def _send(self, kind: str, **fields: Any) -> None:
-        await self._sse.send({"type": kind, "index": self._index, **fields}, kind)
+        await self.send(kind, index=self._index, **fields)
 
     async def begin(self, block: Mapping[str, Any]) -> None:
         await self._send("content_block_start", content_block=dict(block))
@@ -210,10 +192,9 @@ class _Blocks:
         await self._send("content_block_stop")
         self._index += 1
 
-    async def tool_use(self, name: str, args: Mapping[str, Any]) -> None:
-        ident = f"toolu_{self._index + 1}"
-        await self.begin({"type": "tool_use", "id": ident, "name": name, "input": {}})
-        text = json.dumps(args)
-        for part in (text[: len(text) // 2], text[len(text) // 2 :]):
+    async def tool_use(self, call: Call, number: int) -> None:
+        """The first delta of the arguments is empty, as Anthropic's is."""
+        await self.begin(_tool_use(call, self._length, number))
+        for part in ("", *call.fragments()):
             await self.delta({"type": "input_json_delta", "partial_json": part})
         await self.end()

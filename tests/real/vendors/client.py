@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from .reading import Offered, Simple, system_of, tools_of, turns_of
 from .scenario import Recorded
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
@@ -72,6 +73,24 @@ class Vendors:
         request = urllib.request.Request(f"{self.base_url}/_mock/{path}", body, headers)
         with _direct().open(request, timeout=_CALL_SECONDS) as response:
             return json.load(response)
+
+
+def tools(request: Recorded) -> list[Offered]:
+    """The tools that a request offered to the model: name, schema, description, strict, as the
+    vendor was given them, so with a CLI's prefix and with the CLI's own tools."""
+    return tools_of(request.vendor, json.loads(request.body))
+
+
+def turns(request: Recorded) -> list[Simple]:
+    """The conversation that a request brought, alike at all vendors: ``("user", text)``,
+    ``("assistant", text)``, ``("call", id, name, arguments)``, ``("result", id, text)``. Images
+    stand in the text as ``[image image/png 67 bytes]``, an error as ``[error] text``."""
+    return [turn.simple for turn in turns_of(request.vendor, json.loads(request.body))]
+
+
+def system(request: Recorded) -> str:
+    """The system prompt that a request brought, a CLI's own words included."""
+    return system_of(request.vendor, json.loads(request.body))
 
 
 def _direct() -> urllib.request.OpenerDirector:

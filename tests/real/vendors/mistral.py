@@ -7,16 +7,20 @@ a guess: the real answer to a spent budget was never seen.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
 
-from .scenario import Answer, Ask, Scenario, State, plan
+from . import ids
+from .plan import REFUSAL, Answer, plan
+from .reading import tools_of, turns_of
+from .scenario import Ask, Scenario, State, ask_of
 from .stream import Cut, MidStreamError, Sse, hang_if, paced
 
-_FINISH = {"stop": "stop", "length": "length", "tool": "tool_calls"}
+_FINISH = {"stop": "stop", "length": "length", "tool": "tool_calls", "refusal": "stop"}
+_LONG = 64  # letters of arguments from which on they come in fragments
 
 _LIMITED = {"message": "Requests rate limit exceeded", "type": "rate_limited", "code": "1300"}
 _ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
@@ -44,18 +48,19 @@ _ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
 async def chat(request: web.Request, state: State) -> web.StreamResponse:
     body = await request.json()
     ask = read(body)
-    scenario = state.choose("mistral", ask.user_text)
+    scenario = state.choose("mistral", ask)
     failed = failure(scenario, body)
     if failed is not None:
         return failed
-    answer = plan(scenario, ask)
+    answer = _spoken(plan(scenario, ask))
+    calls = calls_of(answer, ask.length)
     if not body.get("stream"):
-        return web.json_response(whole(body, answer, state))
+        return web.json_response(whole(_head(body, state), answer, state, calls))
     sse = Sse(request)
     await sse.open({})
     await hang_if(scenario)
     try:
-        await _stream(sse, scenario, body, answer, state)
+        await _stream(sse, scenario, _head(body, state), answer, state, calls)
     except MidStreamError:
         await sse.send({"object": "error", "message": "boom", "type": "internal_server_error"})
         raise Cut from None
@@ -63,20 +68,14 @@ async def chat(request: web.Request, state: State) -> web.StreamResponse:
 
 
 def read(body: Mapping[str, Any]) -> Ask:
-    turns = list(body.get("messages") or [])
-    spoken = [n for n, turn in enumerate(turns) if turn.get("role") == "user"]
-    last = spoken[-1] if spoken else -1
-    results = [_flat(t.get("content")) for t in turns[last + 1 :] if t.get("role") == "tool"]
-    return Ask(
-        user_text=_flat(turns[last].get("content")) if spoken else "",
-        tool_results="\n".join(results) if results else None,
-    )
+    return ask_of(turns_of("mistral", body), tools_of("mistral", body))
 
 
-def _flat(content: Any) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(c["text"]) for c in content if "text" in c)
-    return str(content or "")
+def _spoken(answer: Answer) -> Answer:
+    """Mistral knows no refusal but the model's own words."""
+    if answer.finish != "refusal" or answer.pieces:
+        return answer
+    return replace(answer, pieces=(REFUSAL,))
 
 
 def failure(scenario: Scenario, body: Mapping[str, Any]) -> web.Response | None:
@@ -105,57 +104,74 @@ def _usage(state: State) -> dict[str, int]:
     }
 
 
-def _calls(answer: Answer) -> list[dict[str, Any]]:
+def calls_of(answer: Answer, length: int) -> list[dict[str, Any]]:
     return [
         {
             "index": number,
-            "id": f"mockcall{number}",
+            "id": call.id or ids.mistral(length, number),
             "type": "function",
-            "function": {"name": call.name, "arguments": json.dumps(call.args)},
+            "function": {"name": call.name, "arguments": call.arguments},
         }
         for number, call in enumerate(answer.calls)
     ]
 
 
-def whole(body: Mapping[str, Any], answer: Answer, state: State) -> dict[str, Any]:
+def _fragments(answer: Answer, calls: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """One delta a call. Long arguments go on in more, which name neither the tool nor the id
+    again: the index alone joins them."""
+    for call, said in zip(calls, answer.calls, strict=True):
+        first, *others = said.fragments(1 if len(said.arguments) < _LONG else 3)
+        yield call | {"function": {"name": said.name, "arguments": first}}
+        for part in others:
+            yield {"index": call["index"], "function": {"name": "", "arguments": part}}
+
+
+def _head(body: Mapping[str, Any], state: State) -> dict[str, Any]:
+    return {"id": state.new_id("cmpl-mock"), "created": 1, "model": body.get("model")}
+
+
+def whole(
+    head: Mapping[str, Any], answer: Answer, state: State, calls: list[dict[str, Any]]
+) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
-    if answer.calls:
-        message["tool_calls"] = _calls(answer)
+    if calls:
+        message["tool_calls"] = calls
     choice = {"index": 0, "message": message, "finish_reason": _FINISH[answer.finish]}
     return {
-        "id": "cmpl-mock",
+        **head,
         "object": "chat.completion",
-        "created": 1,
-        "model": body.get("model"),
         "choices": [choice],
         "usage": _usage(state),
     }
 
 
 def _chunk(
-    body: Mapping[str, Any], delta: Mapping[str, Any], finish: str | None = None
+    head: Mapping[str, Any], delta: Mapping[str, Any], finish: str | None = None
 ) -> dict[str, Any]:
     choice = {"index": 0, "delta": dict(delta), "finish_reason": finish}
     return {
-        "id": "cmpl-mock",
+        **head,
         "object": "chat.completion.chunk",
-        "created": 1,
-        "model": body.get("model"),
         "choices": [choice],
     }
 
 
 async def _stream(
-    sse: Sse, scenario: Scenario, body: Mapping[str, Any], answer: Answer, state: State
+    sse: Sse,
+    scenario: Scenario,
+    head: Mapping[str, Any],
+    answer: Answer,
+    state: State,
+    calls: list[dict[str, Any]],
 ) -> None:
-    await sse.send(_chunk(body, {"role": "assistant", "content": ""}))
+    await sse.send(_chunk(head, {"role": "assistant", "content": ""}))
     for piece in answer.thinking:
         inner = [{"type": "text", "text": piece}]
-        await sse.send(_chunk(body, {"content": [{"type": "thinking", "thinking": inner}]}))
+        await sse.send(_chunk(head, {"content": [{"type": "thinking", "thinking": inner}]}))
     async for piece in paced(scenario, answer.pieces):
-        await sse.send(_chunk(body, {"content": piece}))
-    if answer.calls:
-        await sse.send(_chunk(body, {"tool_calls": _calls(answer)}))
-    last = _chunk(body, {"content": ""}, _FINISH[answer.finish])
+        await sse.send(_chunk(head, {"content": piece}))
+    for fragment in _fragments(answer, calls):
+        await sse.send(_chunk(head, {"tool_calls": [fragment]}))
+    last = _chunk(head, {"content": ""}, _FINISH[answer.finish])
     await sse.send(last | {"usage": _usage(state)})
     await sse.send("[DONE]")

@@ -7,19 +7,17 @@ overflow comes as a failed response inside a good stream, as the real API sends 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
 
-from .scenario import Answer, Ask, Call, Quota, Scenario, State, plan
-from .stream import MidStreamError, Sse, hang_if, paced
-
-CONTEXT_MESSAGE = (
-    "Your input exceeds the context window of this model. Please adjust your input and try again."
-)
+from .openai_stream import CONTEXT_MESSAGE, Writer
+from .plan import plan
+from .reading import tools_of, turns_of
+from .scenario import Ask, Quota, Scenario, State, ask_of
+from .stream import MidStreamError, Sse
 
 _ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
     "THROTTLE": (
@@ -55,13 +53,13 @@ _ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
 async def responses(request: web.Request, state: State) -> web.StreamResponse:
     body = await request.json()
     ask = read(body)
-    scenario = state.choose("openai", ask.user_text)
+    scenario = state.choose("openai", ask)
     failed = failure(scenario, body, state.quota)
     if failed is not None:
         return failed
     sse = Sse(request)
     await sse.open(limit_headers(state.quota))
-    writer = _Writer(sse, body, state)
+    writer = Writer(sse, body, state, ask.length)
     try:
         await writer.run(scenario, plan(scenario, ask))
     except MidStreamError:
@@ -70,27 +68,7 @@ async def responses(request: web.Request, state: State) -> web.StreamResponse:
 
 
 def read(body: Mapping[str, Any]) -> Ask:
-    items = body.get("input") or []
-    if isinstance(items, str):
-        return Ask(user_text=items)
-    spoken = [n for n, item in enumerate(items) if item.get("role") == "user" and _text(item)]
-    last = spoken[-1] if spoken else -1
-    outputs = [i for i in items[last + 1 :] if str(i.get("type")).endswith("_call_output")]
-    return Ask(
-        user_text=_text(items[last]) if spoken else "",
-        tool_results="\n".join(_flat(i.get("output")) for i in outputs) if outputs else None,
-    )
-
-
-def _text(item: Mapping[str, Any]) -> str:
-    content = item.get("content")
-    return content if isinstance(content, str) else _flat(content or [])
-
-
-def _flat(content: Any) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(c["text"]) for c in content if "text" in c)
-    return content if isinstance(content, str) else json.dumps(content)
+    return ask_of(turns_of("openai", body), tools_of("openai", body))
 
 
 def limit_headers(quota: Quota) -> dict[str, str]:
@@ -148,96 +126,3 @@ def _error(
     status: int, error: Mapping[str, Any], headers: Mapping[str, str] | None = None
 ) -> web.Response:
     return web.json_response({"error": dict(error)}, status=status, headers=headers)
-
-
-class _Writer:
-    """One response as a stream of events."""
-
-    def __init__(self, sse: Sse, body: Mapping[str, Any], state: State) -> None:
-        self._sse = sse
-        self._body = body
-        self._state = state
-        self._index = 0
-
-    async def _send(self, kind: str, **fields: Any) -> None:
-        await self._sse.send({"type": kind, **fields}, kind)
-
-    async def _item(self, stage: str, item: Mapping[str, Any]) -> None:
-        await self._send(f"response.output_item.{stage}", output_index=self._index, item=dict(item))
-
-    async def failed(self, code: str, message: str) -> None:
-        error = {"code": code, "message": message}
-        response = {"id": "resp_mock", "status": "failed", "error": error}
-        await self._send("response.failed", response=response)
-
-    async def run(self, scenario: Scenario, answer: Answer) -> None:
-        created = {"id": "resp_mock", "model": self._body.get("model")}
-        await self._send("response.created", response=created)
-        await hang_if(scenario)
-        if scenario.name == "CONTEXT":
-            await self.failed("context_length_exceeded", CONTEXT_MESSAGE)
-            return
-        if answer.thinking:
-            await self._reasoning(answer.thinking)
-        if answer.pieces:
-            await self._message(scenario, answer)
-        for call in answer.calls:
-            await self._call(call)
-        await self._end(answer)
-
-    async def _reasoning(self, pieces: tuple[str, ...]) -> None:
-        head = {"type": "reasoning", "id": "rs_mock", "summary": []}
-        await self._item("added", head)
-        where = {"item_id": "rs_mock", "output_index": self._index, "summary_index": 0}
-        await self._send("response.reasoning_summary_part.added", **where)
-        for piece in pieces:
-            await self._send("response.reasoning_summary_text.delta", **where, delta=piece)
-        summary = [{"type": "summary_text", "text": "".join(pieces)}]
-        await self._item("done", head | {"summary": summary})
-        self._index += 1
-
-    async def _message(self, scenario: Scenario, answer: Answer) -> None:
-        head = {"type": "message", "role": "assistant", "id": "msg_mock", "content": []}
-        await self._item("added", head)
-        where = {"item_id": "msg_mock", "output_index": self._index, "content_index": 0}
-        async for piece in paced(scenario, answer.pieces):
-            await self._send("response.output_text.delta", **where, delta=piece)
-        content = [{"type": "output_text", "text": answer.text}]
-        await self._item("done", head | {"content": content})
-        self._index += 1
-
-    async def _call(self, call: Call) -> None:
-        common = {"id": f"fc_{self._index}", "call_id": f"call_{self._index}", "name": call.name}
-        if call.name in _custom_tools(self._body):
-            given = call.args.get("input") or json.dumps(call.args)
-            item = {"type": "custom_tool_call", **common, "input": given}
-        else:
-            item = {"type": "function_call", **common, "arguments": json.dumps(call.args)}
-        await self._item("done", item)
-        self._index += 1
-
-    async def _end(self, answer: Answer) -> None:
-        usage = self._state.usage
-        counts = {
-            "input_tokens": usage.input_tokens,
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": usage.output_tokens,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": usage.input_tokens + usage.output_tokens,
-        }
-        response: dict[str, Any] = {"id": "resp_mock", "usage": counts}
-        if answer.finish == "length":
-            response |= {"incomplete_details": {"reason": "max_output_tokens"}}
-            await self._send("response.incomplete", response=response)
-        else:
-            await self._send("response.completed", response=response)
-
-
-def _custom_tools(body: Mapping[str, Any]) -> set[str]:
-    """Tools that take plain text; newer models get theirs inside an input item, in namespaces."""
-    offered = list(body.get("tools") or [])
-    items = body.get("input") or []
-    if isinstance(items, list):
-        offered += [tool for item in items for tool in item.get("tools") or []]
-    offered += [tool for outer in offered for tool in outer.get("tools") or []]
-    return {str(tool.get("name")) for tool in offered if tool.get("type") == "custom"}

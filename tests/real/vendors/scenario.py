@@ -2,49 +2,30 @@
 
 The real CLIs cannot be given a fake answer directly: they only know a base URL. So the prompt
 itself carries the order, as a marker such as ``[[QUOTA]]`` or ``[[SLOW:0.5]]`` in the last user
-text, and a test that must change a vendor's mood between two equal prompts does it through the
-control endpoint, which ends up in the same ``State``. Everything here is vendor-neutral; wire
-formats live in the modules named after the vendors.
+text that has any, and a test that must change a vendor's mood between two equal prompts does it
+through the control endpoint, which ends up in the same ``State``. The orders that are answers are
+listed in ``plan``. Everything here is vendor-neutral; wire formats live in the modules named after
+the vendors, and in ``reading``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from .reading import Media, Offered, Turn
 
 VENDORS = ("anthropic", "openai", "mistral")
 CUT_AFTER = 4  # deltas sent before MIDERR and DROP strike
 WORDS = 6
 
-# The argument ends at the first "]]" that cannot be the end of a JSON list inside it.
-_MARKER = re.compile(r"\[\[([A-Z][A-Z0-9_]*)(?::(.*?))?\]\](?![\]},])", re.DOTALL)
-
-_CANARY = "echo olp-canary-$((6*7))"
-EVIL_ARGS: dict[str, dict[str, Any]] = {
-    "Bash": {"command": _CANARY},
-    "Read": {"file_path": "/etc/passwd"},
-    "Write": {"file_path": "/tmp/olp-canary", "content": "olp-canary-42"},
-    "exec_command": {"cmd": _CANARY},
-    "shell": {"command": ["sh", "-c", _CANARY]},
-    "exec": {
-        "input": "const r = await tools.exec_command({cmd: " + json.dumps(_CANARY) + "}); text(r)"
-    },
-    "apply_patch": {
-        "input": "*** Begin Patch\n*** Add File: olp-canary\n+olp-canary-42\n*** End Patch\n"
-    },
-    "bash": {"command": _CANARY},
-    "write_file": {"path": "/tmp/olp-canary", "content": "olp-canary-42"},
-    "read_file": {"path": "/etc/passwd"},
-    "edit": {"file_path": "olp-canary", "old_string": "a", "new_string": "b"},
-    "run_typescript": {
-        "code": "async function main() { return await tools.file_system.bash("
-        + json.dumps({"command": _CANARY})
-        + ") }"
-    },
-    "skill": {"name": "olp-canary"},
-}
+_HEAD = re.compile(r"\[\[([A-Z][A-Z0-9_]*)(:|\]\](?![\]},]))")
+# An argument ends at the first "]]" that cannot be the end of a JSON list inside it.
+_END = re.compile(r"\]\](?![\]},])")
+_BRACKET = re.compile(r"[\[{]|\]\]")
+_JSON = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
@@ -53,10 +34,11 @@ class Scenario:
 
     name: str = "OK"
     arg: str | None = None
+    then: Scenario | None = None  # what comes once the tools' results are there
 
     def number(self, default: float) -> float:
         try:
-            return float(self.arg) if self.arg is not None else default
+            return float(self.arg.partition(":")[0]) if self.arg is not None else default
         except ValueError:
             return default
 
@@ -65,29 +47,55 @@ class Scenario:
 class Ask:
     """What a vendor needs to know about a request, whatever its wire format."""
 
-    user_text: str
-    tool_results: str | None = None  # text of the results that came back after the user's text
+    user_text: str = ""  # of the user message that counts, its images told in it
+    media: tuple[Media, ...] = ()  # what came with that message
+    results: tuple[Turn, ...] = ()  # of tools, since then
+    called: tuple[str, ...] = ()  # names of the tools called since then
+    offered: tuple[Offered, ...] = ()
     structured_tool: str | None = None  # tool through which structured output must be given
-
-
-@dataclass(frozen=True)
-class Call:
-    name: str
-    args: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the model says, before it is put into a vendor's wire format."""
-
-    pieces: tuple[str, ...] = ()
-    thinking: tuple[str, ...] = ()
-    calls: tuple[Call, ...] = ()
-    finish: str = "stop"  # stop | length | tool
+    length: int = 0  # of the conversation, in turns
 
     @property
-    def text(self) -> str:
-        return "".join(self.pieces)
+    def tool_results(self) -> str | None:
+        return "\n".join(turn.shown for turn in self.results) if self.results else None
+
+
+def ask_of(turns: Sequence[Turn], offered: Sequence[Offered], structured: str = "") -> Ask:
+    """``structured`` names the vendor's tool for structured output, if it has such a thing."""
+    spoken = [n for n, turn in enumerate(turns) if turn.kind == "user" and turn.text.strip()]
+    ordered = [n for n in spoken if n > _answered(turns) and any(_markers(turns[n].text))]
+    last = (ordered or spoken or [-1])[-1]
+    since = turns[last + 1 :]
+    return Ask(
+        user_text=turns[last].shown if spoken else "",
+        media=tuple(_beside(turns, last)) if spoken else (),
+        results=tuple(turn for turn in since if turn.kind == "result"),
+        called=tuple(turn.name for turn in since if turn.kind == "call"),
+        offered=tuple(offered),
+        structured_tool=structured if structured in [tool.name for tool in offered] else None,
+        length=len(turns),
+    )
+
+
+def _answered(turns: Sequence[Turn]) -> int:
+    """Where the model's last answer stands. An order holds until then, whatever a client says in
+    the user's name beside the results; words before a call are no answer."""
+    kinds = [turn.kind for turn in turns] + [""]
+    found = [
+        n for n, turn in enumerate(turns) if turn.kind == "assistant" and kinds[n + 1] != "call"
+    ]
+    return found[-1] if found else -1
+
+
+def _beside(turns: Sequence[Turn], where: int) -> Iterator[Media]:
+    """The media of a user turn; a CLI may give them as messages of their own right beside it."""
+    first = last = where
+    while first > 0 and turns[first - 1].kind == "user" and not turns[first - 1].text:
+        first -= 1
+    while last + 1 < len(turns) and turns[last + 1].kind == "user":
+        last += 1
+    for turn in turns[first : last + 1]:
+        yield from turn.media
 
 
 @dataclass
@@ -134,6 +142,12 @@ class State:
     quota: Quota = field(default_factory=Quota)
     usage: Usage = field(default_factory=Usage)
     requests: list[Recorded] = field(default_factory=list)
+    answers: int = 0  # never reset: a CLI may outlive a test
+
+    def new_id(self, prefix: str) -> str:
+        """An id no other answer has; ``claude`` takes two answers of one id for one message."""
+        self.answers += 1
+        return f"{prefix}{self.answers:08d}"
 
     def reset(self) -> None:
         self.overrides.clear()
@@ -141,11 +155,12 @@ class State:
         self.quota = Quota()
         self.usage = Usage()
 
-    def choose(self, vendor: str, user_text: str) -> Scenario:
-        """The override for this vendor if one is left, else the marker in the text, else OK."""
+    def choose(self, vendor: str, ask: Ask) -> Scenario:
+        """The override for this vendor if one is left, else the marker in the text, else OK; what
+        it becomes once results are there."""
         override = self.overrides.get(vendor)
         if override is None:
-            return marked(user_text)
+            return _now(marked(ask.user_text), ask)
         if override.times is not None:
             override.times -= 1
             if override.times <= 0:
@@ -153,51 +168,45 @@ class State:
         return override.scenario
 
 
+def _now(scenario: Scenario, ask: Ask) -> Scenario:
+    wanted = int(scenario.number(1)) if scenario.name == "LOOP" else 1
+    return scenario.then if scenario.then and len(ask.results) >= wanted else scenario
+
+
 def marked(text: str) -> Scenario:
-    """The last marker in a text; OK when there is none."""
-    found = list(_MARKER.finditer(text))
-    return Scenario(found[-1][1], found[-1][2]) if found else Scenario()
+    """The last marker in a text; OK when there is none. ``[[THEN:NAME:arg]]`` is no order of its
+    own: it adds to the one before what comes after the results."""
+    found = list(_markers(text))
+    if not found:
+        return Scenario()
+    if len(found) > 1 and found[-1].name == "THEN":
+        name, _, arg = (found[-1].arg or "OK").partition(":")
+        return replace(found[-2], then=Scenario(name, arg or None))
+    return found[-1]
 
 
-def evil_call(arg: str | None) -> Call:
-    """``tool`` or ``tool:{json}`` as a tool call; the defaults leave or print a canary."""
-    name, _, raw = (arg or "Bash").partition(":")
-    if raw:
-        return Call(name, dict(json.loads(raw)))
-    return Call(name, EVIL_ARGS.get(name, {"command": _CANARY}))
+def _markers(text: str) -> Iterator[Scenario]:
+    at = 0
+    while head := _HEAD.search(text, at):
+        at = head.end()
+        if head[2] != ":":
+            yield Scenario(head[1])
+            continue
+        end = _json_end(text, at)
+        if end is None and (found := _END.search(text, at)):
+            end = found.start()
+        if end is not None:
+            yield Scenario(head[1], text[at:end])
+            at = end + 2
 
 
-def plan(scenario: Scenario, ask: Ask) -> Answer:
-    """The answer of a scenario in which the model does answer."""
-    name, arg = scenario.name, scenario.arg
-    if name in ("EVIL", "CALL"):
-        if ask.tool_results is None:
-            return Answer(calls=(evil_call(arg),), finish="tool")
-        return Answer(pieces=(ask.tool_results,))
-    if name == "SAY":
-        return Answer(pieces=(arg or "",))
-    if name == "ECHO":
-        return Answer(pieces=(ask.user_text,))
-    if name == "JSON":
-        return _structured(arg or '{"answer": 42}', ask)
-    if name == "THINK":
-        return Answer(pieces=words(), thinking=("let me ", "think about ", "this"))
-    if name == "LEN":
-        return Answer(pieces=words(), finish="length")
-    if name == "LONG":
-        return Answer(pieces=words(int(scenario.number(400))))
-    if name == "HANG_AT":
-        return Answer(pieces=words(max(WORDS, int(scenario.number(3)) + 1)))
-    return Answer(pieces=words())
-
-
-def words(count: int = WORDS) -> tuple[str, ...]:
-    return tuple(f"word{n} " for n in range(count))
-
-
-def _structured(text: str, ask: Ask) -> Answer:
-    if ask.structured_tool is None:
-        return Answer(pieces=(text,))
-    if ask.tool_results is not None:
-        return Answer(pieces=("done",))
-    return Answer(calls=(Call(ask.structured_tool, dict(json.loads(text))),), finish="tool")
+def _json_end(text: str, start: int) -> int | None:
+    """Where an argument ends that closes with JSON: such JSON may hold any bracket in a string."""
+    opening = _BRACKET.search(text, start)
+    if opening is None or opening[0] == "]]":
+        return None
+    try:
+        _, end = _JSON.raw_decode(text, opening.start())
+    except ValueError:
+        return None
+    return end if text.startswith("]]", end) else None

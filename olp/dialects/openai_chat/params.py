@@ -22,10 +22,13 @@ HONOURED = frozenset(
         "max_completion_tokens",
         "reasoning_effort",
         "response_format",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "functions",
+        "function_call",
     }
 )
-
-_NO_TOOLS = "tools are not supported by this version; leave the parameter out"
 
 
 def _truthy(value: Any) -> bool:
@@ -39,10 +42,6 @@ _REFUSED: Mapping[str, tuple[Any, str]] = {
     "audio": (_truthy, "audio output is not supported"),
     "modalities": (lambda value: value != ["text"], "only the modality 'text' is supported"),
     "web_search_options": (lambda value: value is not None, "web search is switched off"),
-    "tools": (_truthy, _NO_TOOLS),
-    "tool_choice": (lambda value: value not in ("none", "auto"), _NO_TOOLS),
-    "functions": (_truthy, _NO_TOOLS),
-    "function_call": (lambda value: value not in ("none", "auto"), _NO_TOOLS),
 }
 
 

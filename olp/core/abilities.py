@@ -1,0 +1,41 @@
+"""What a request needs that not every CLI can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from olp.events import Failed, Trouble
+from olp.model import Ability, Request
+
+_TOLD = {
+    Ability.TOOLS: "be offered tools",
+    Ability.IMAGES: "see images",
+    Ability.FILES: "read files",
+    Ability.SCHEMA: "keep to a JSON Schema",
+}
+
+
+def lacking(request: Request, can: Sequence[Ability], name: str) -> Failed | None:
+    """Why the CLI called `name`, which can do what `can` says, cannot be asked; None if it can."""
+    for ability, param in _needs(request):
+        if ability not in can:
+            told = f"{name} cannot {_TOLD[ability]}"
+            return Failed(Trouble.INCAPABLE, told, param=param)
+    return None
+
+
+def only_by_session(request: Request) -> bool:
+    """Whether `request` needs what a CLI can do in a session alone, and not as a one-shot."""
+    return bool(request.tools) or any(message.media for message in request.messages)
+
+
+def _needs(request: Request) -> Iterator[tuple[Ability, str]]:
+    """Each with the parameter that asks for it."""
+    if request.must_call:
+        yield Ability.SCHEMA, "tool_choice"
+    elif request.tools:
+        yield Ability.TOOLS, "tools"
+    if request.format is not None and request.format.schema is not None:
+        yield Ability.SCHEMA, "response_format"
+    for media in (media for message in request.messages for media in message.media):
+        yield (Ability.IMAGES if media.is_image else Ability.FILES), "messages"

@@ -1,0 +1,21 @@
+"""OpenAI's chat completions: the request in, the answer out."""
+
+from olp.dialects.openai_chat.answer import (
+    StreamEncoder,
+    error_body,
+    refused_body,
+    request_error_body,
+    whole,
+)
+from olp.dialects.openai_chat.request import Order, decode, model_in
+
+__all__ = [
+    "Order",
+    "StreamEncoder",
+    "decode",
+    "error_body",
+    "model_in",
+    "refused_body",
+    "request_error_body",
+    "whole",
+]

@@ -1,0 +1,203 @@
+"""The answer: events in, bytes out, streaming or whole, and the errors in this API's shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from olp.dialects.openai_chat.request import Order
+from olp.errors import RequestError
+from olp.events import (
+    Answering,
+    CallArguments,
+    CallStarted,
+    Done,
+    Failed,
+    Finish,
+    Output,
+    Reasoning,
+    Refused,
+    Text,
+    Trouble,
+    Usage,
+)
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    }
+
+
+class StreamEncoder:
+    """One streamed answer, as server-sent events. `created` is in epoch seconds."""
+
+    media_type = "text/event-stream"
+    keep_alive = b": keep-alive\n\n"
+
+    def __init__(self, order: Order, *, id: str, created: int) -> None:
+        self._order = order
+        self._base: dict[str, Any] = {
+            "id": id,
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": order.request.model,
+        }
+        self._usage = Usage()
+
+    def event(self, output: Output) -> bytes:
+        """The bytes for one output; nothing for what this API does not show."""
+        match output:
+            case Answering(model=model):
+                self._base["model"] = model
+                return self._chunk({"role": "assistant", "content": ""})
+            case Text(text):
+                return self._chunk({"content": text})
+            case CallStarted(index, id, name):
+                function = {"name": name, "arguments": ""}
+                call = {"index": index, "id": id, "type": "function", "function": function}
+                return self._call(call, function)
+            case CallArguments(index, text):
+                function = {"arguments": text}
+                return self._call({"index": index, "function": function}, function)
+            case Reasoning(text):
+                return self._chunk({"reasoning_content": text})
+            case Usage():
+                self._usage = output
+                return b""
+            case Done(finish):
+                return self._end(finish)
+            case Failed():
+                return _frame(error_body(output))
+            case _:
+                return b""
+
+    def error(self, error: RequestError) -> bytes:
+        """The bytes that end a stream which OLP itself had to break off."""
+        return b"data: " + request_error_body(error) + b"\n\n"
+
+    def _call(self, call: dict[str, Any], function: dict[str, Any]) -> bytes:
+        if self._order.functions:
+            return self._chunk({"function_call": function})
+        return self._chunk({"tool_calls": [call]})
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        more = {"usage": None} if self._order.include_usage else {}
+        return _frame({**self._base, "choices": [choice], **more})
+
+    def _end(self, finish: Finish) -> bytes:
+        delta = {"refusal": REFUSAL} if finish is Finish.CONTENT_FILTER else {}
+        out = self._chunk(delta, _reason(self._order, finish))
+        if self._order.include_usage:
+            out += _frame({**self._base, "choices": [], "usage": _usage(self._usage)})
+        return out + b"data: [DONE]\n\n"
+
+
+REFUSAL = "The vendor's safety rules ended this answer."
+
+
+def _reason(order: Order, finish: Finish) -> str:
+    return "function_call" if order.functions and finish is Finish.TOOL_CALLS else finish.value
+
+
+def _calls(outputs: Sequence[Output]) -> list[dict[str, Any]]:
+    calls: list[dict[str, Any]] = []
+    for output in outputs:
+        match output:
+            case CallStarted(_, id, name):
+                function = {"name": name, "arguments": ""}
+                calls.append({"id": id, "type": "function", "function": function})
+            case CallArguments(index, text):
+                calls[index]["function"]["arguments"] += text
+    return calls
+
+
+def _frame(data: Any) -> bytes:
+    return b"data: " + msgspec.json.encode(data) + b"\n\n"
+
+
+def whole(order: Order, outputs: Sequence[Output], *, id: str, created: int) -> bytes:
+    """One complete answer as a JSON body. `outputs` begins with an Answering and ends with Done."""
+    texts = [output.text for output in outputs if isinstance(output, Text)]
+    thoughts = [output.text for output in outputs if isinstance(output, Reasoning)]
+    model = next((o.model for o in outputs if isinstance(o, Answering)), order.request.model)
+    finish = next((o.finish for o in outputs if isinstance(o, Done)), Finish.STOP)
+    reason = _reason(order, finish)
+    usage = next((o for o in reversed(outputs) if isinstance(o, Usage)), Usage())
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts), "refusal": None}
+    if calls := _calls(outputs):
+        message["content"] = message["content"] or None
+        if order.functions:
+            message["function_call"] = calls[0]["function"]
+        else:
+            message["tool_calls"] = calls
+    if finish is Finish.CONTENT_FILTER:
+        message["refusal"] = message["content"] or REFUSAL
+        message["content"] = None
+    if thoughts:
+        message["reasoning_content"] = "".join(thoughts)
+    body = {
+        "id": id,
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reason}],
+        "usage": _usage(usage),
+    }
+    return msgspec.json.encode(body)
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+_TYPES = {
+    Trouble.AUTH_MISSING: ("provider_auth_missing", "provider_auth_missing"),
+    Trouble.BAD_REQUEST: ("invalid_request_error", "bad_request"),
+    Trouble.CONTEXT_TOO_LONG: ("invalid_request_error", "context_length_exceeded"),
+    Trouble.MODEL_NOT_FOUND: ("invalid_request_error", "model_not_found"),
+    Trouble.QUOTA_EXHAUSTED: ("insufficient_quota", "insufficient_quota"),
+    Trouble.QUOTA_HOLD: ("insufficient_quota", "insufficient_quota"),
+    Trouble.SOFT_TRIGGER: ("insufficient_quota", "insufficient_quota"),
+    Trouble.RATE_LIMITED: ("rate_limit_error", "rate_limit_exceeded"),
+    Trouble.CONCURRENCY_LIMIT: ("rate_limit_error", "concurrency_limit"),
+    Trouble.FORMAT_MISMATCH: ("server_error", "format_mismatch"),
+    Trouble.INCAPABLE: ("invalid_request_error", "unsupported_parameter"),
+}
+
+
+def error_body(failed: Failed, advice: str = "") -> dict[str, Any]:
+    """The error object for a failure of a provider."""
+    kind, code = _TYPES.get(failed.trouble, ("server_error", failed.trouble.lower()))
+    message = f"{failed.trouble}: {failed.detail}"
+    if advice:
+        message = f"{message.rstrip('.')}. What to do: {advice}."
+    return {"error": {"message": message, "type": kind, "param": failed.param, "code": code}}
+
+
+def refused_body(refused: Refused) -> bytes:
+    """The body of an answer that no hop gave."""
+    return json.dumps(error_body(refused.failed, refused.advice)).encode()
+
+
+def request_error_body(error: RequestError) -> bytes:
+    """The body of a request that was refused before any provider was asked."""
+    kind = "invalid_request_error" if error.status < 500 else "server_error"
+    if error.code == "insufficient_quota":
+        kind = error.code
+    return json.dumps(
+        {
+            "error": {
+                "message": error.message,
+                "type": kind,
+                "param": error.param,
+                "code": error.code,
+            }
+        }
+    ).encode()

@@ -1,0 +1,189 @@
+"""The conversation of a request: messages, their parts, tool calls and their results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from olp.dialects.media import from_data_url, text_file
+from olp.errors import RequestError
+from olp.model import Media, Message, Part, Role, ToolCall
+
+CANCELLED = "The call was cancelled: the client gave no result."
+
+
+class _Url(Struct):
+    url: str
+
+
+class _File(Struct):
+    filename: str = ""
+    file_data: str | None = None
+
+
+class _Part(Struct):
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: _Url | str | None = None
+    file: _File | None = None
+
+
+class _Function(Struct):
+    name: str
+    arguments: str | dict[str, Any] | None = None
+
+
+class _Call(Struct):
+    function: _Function | None = None
+    id: str = ""
+
+
+class ApiMessage(Struct):
+    """A message as a client writes it."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[_Part] | None = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+    function_call: _Function | None = None
+    tool_call_id: str | None = None
+
+
+def conversation(messages: Sequence[ApiMessage]) -> tuple[Message, ...]:
+    """The messages in OLP's own form, every call followed by its result; RequestError 400 with the
+    path of what is wrong."""
+    out: list[Message] = []
+    place = 0
+    while place < len(messages):
+        out.append(_message(place, messages[place]))
+        place += 1
+        if out[-1].calls:
+            results = _results(messages, place)
+            out += _paired(out[-1].calls, results)
+            place += len(results)
+    if not any(message.text.strip() or message.media or message.calls for message in out):
+        raise RequestError("there is no text in any message", param="messages")
+    return tuple(out)
+
+
+def _message(place: int, message: ApiMessage) -> Message:
+    path = f"messages[{place}]"
+    if message.role in ("tool", "function"):
+        raise RequestError(
+            f"{path}: a result must follow the assistant's message that calls for it",
+            param=f"{path}.role",
+        )
+    role = Role.SYSTEM if message.role == "developer" else Role(message.role)
+    content = _content(path, message.content)
+    if role is not Role.USER and any(isinstance(part, Media) for part in content):
+        raise RequestError(
+            f"{path}.content: only a user's message and a tool's result may hold images and files",
+            param=f"{path}.content",
+        )
+    calls = _calls(path, message) if role is Role.ASSISTANT else ()
+    return Message(role, _plain(content), calls)
+
+
+def _calls(path: str, message: ApiMessage) -> tuple[ToolCall, ...]:
+    if message.function_call is not None:
+        return (_call(f"{path}.function_call", message.function_call, _own_id(path)),)
+    calls: list[ToolCall] = []
+    for index, call in enumerate(message.tool_calls or ()):
+        where = f"{path}.tool_calls[{index}]"
+        if call.function is None:
+            raise RequestError(f"{where}: only functions can be called", param=where)
+        if not call.id or call.id in {before.id for before in calls}:
+            raise RequestError(f"{where}.id is missing or not unique", param=f"{where}.id")
+        calls.append(_call(f"{where}.function", call.function, call.id))
+    return tuple(calls)
+
+
+def _own_id(path: str) -> str:
+    """For a call from before calls had ids: made of where it stands."""
+    return f"call_{path[9:-1]}"
+
+
+def _call(path: str, function: _Function, id: str) -> ToolCall:
+    if not function.name:
+        raise RequestError(f"{path}.name is empty", param=f"{path}.name")
+    arguments = function.arguments
+    if arguments is None or isinstance(arguments, str):
+        return ToolCall(id, function.name, arguments or "{}")
+    # A few clients send what they parsed.
+    return ToolCall(id, function.name, json.dumps(arguments, ensure_ascii=False))
+
+
+def _results(messages: Sequence[ApiMessage], start: int) -> list[tuple[str, Message]]:
+    """The results that stand at `start`, each with the id of its call."""
+    found: list[tuple[str, Message]] = []
+    for place, message in enumerate(messages[start:], start):
+        if message.role not in ("tool", "function"):
+            break
+        path = f"messages[{place}]"
+        id = message.tool_call_id or ""
+        if message.role == "function":
+            id = _own_id(f"messages[{start - 1}]")
+        if not id:
+            raise RequestError(
+                f"{path}.tool_call_id is missing: it says whose result this is",
+                param=f"{path}.tool_call_id",
+            )
+        content = _plain(_content(path, message.content))
+        found.append((id, Message(Role.TOOL, content, answers=id)))
+    return found
+
+
+def _paired(calls: Sequence[ToolCall], results: Sequence[tuple[str, Message]]) -> Iterator[Message]:
+    """The results in the order of their calls; one that is missing was cancelled by the client."""
+    by_id = dict(results)
+    unknown = next((id for id in by_id if id not in {call.id for call in calls}), None)
+    if unknown is not None:
+        raise RequestError(
+            f"tool_call_id {unknown[:64]!r} is no call of the assistant's message before it",
+            param="messages",
+        )
+    for call in calls:
+        cancelled = Message(Role.TOOL, CANCELLED, answers=call.id, cancelled=True)
+        yield by_id.get(call.id, cancelled)
+
+
+def _plain(parts: Sequence[Part]) -> str | tuple[Part, ...]:
+    """Text alone as one string."""
+    if any(isinstance(part, Media) for part in parts):
+        return tuple(parts)
+    return "\n".join(part for part in parts if isinstance(part, str))
+
+
+def _content(path: str, content: str | list[_Part] | None) -> list[Part]:
+    if content is None or isinstance(content, str):
+        return [content or ""]
+    return [_part(f"{path}.content[{index}]", part) for index, part in enumerate(content)]
+
+
+def _part(path: str, part: _Part) -> Part:
+    match part.type:
+        case "text" | "input_text" | "output_text" | "refusal":
+            return part.text or part.refusal or ""
+        case "image_url":
+            url = part.image_url.url if isinstance(part.image_url, _Url) else part.image_url
+            return from_data_url(f"{path}.image_url.url", url or "")
+        case "file":
+            return _file(f"{path}.file", part.file or _File())
+        case other:
+            message = f"Unsupported value at {path}.type: content of type {other!r}."
+            raise RequestError(message, code="unsupported_parameter", param=f"{path}.type")
+
+
+def _file(path: str, file: _File) -> Part:
+    if not file.file_data:
+        raise RequestError(
+            f"{path}.file_data is missing: files are sent along, as data URLs",
+            param=f"{path}.file_data",
+        )
+    media = replace(from_data_url(f"{path}.file_data", file.file_data), name=file.filename)
+    return text_file(f"{path}.file_data", media)

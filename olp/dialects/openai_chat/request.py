@@ -1,0 +1,185 @@
+"""The request: bytes in, an `Order` out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from olp.dialects.openai_chat.messages import ApiMessage, conversation
+from olp.dialects.openai_chat.params import HONOURED, ignored, refuse_unsupported
+from olp.dialects.openai_chat.tools import ApiFunction, ApiTool, Toolbox, toolbox
+from olp.dialects.schemas import schema_problem
+from olp.errors import RequestError
+from olp.model import Effort, JsonFormat, Request
+
+# The number goes into a CLI's configuration, where a larger one would break the start.
+_Tokens = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+MAX_TOOLS = 512
+"""Tools of one request. Those of IDE agents number some dozens."""
+
+
+class _StreamOptions(Struct):
+    include_usage: bool | None = None
+
+
+class _Schema(Struct):
+    name: str = "answer"
+    schema: dict[str, Any] | None = None
+
+
+class _Format(Struct):
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: _Schema | None = None
+
+
+class _Body(Struct):
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    messages: Annotated[list[ApiMessage], Meta(min_length=1)]
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    stop: (
+        Annotated[str, Meta(max_length=4096)]
+        | Annotated[list[Annotated[str, Meta(max_length=4096)]], Meta(max_length=16)]
+        | None
+    ) = None
+    max_tokens: _Tokens | None = None
+    max_completion_tokens: _Tokens | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
+        None
+    )
+    response_format: _Format | None = None
+    tools: Annotated[list[ApiTool], Meta(max_length=MAX_TOOLS)] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    functions: Annotated[list[ApiFunction], Meta(max_length=MAX_TOOLS)] | None = None
+    function_call: str | dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A decoded request, and what only this API knows: whether the stream ends with the usage, and
+    whether the client speaks of functions, as it was before there were tools."""
+
+    request: Request
+    include_usage: bool = False
+    functions: bool = False
+
+
+SMALL = 1024
+"""Bytes of a parameter without effect that are unpacked all the same."""
+
+
+def decode(body: bytes, *, max_messages: int = 4096) -> Order:
+    """The request in `body`; RequestError 400 with the path of what is wrong."""
+    raw = _object(body)
+    refuse_unsupported(raw)
+    try:
+        typed = msgspec.convert(raw, _Body)
+    except msgspec.ValidationError as error:
+        message, _, at = str(error).partition(" - at `$")
+        param = at.removesuffix("`").lstrip(".") or None
+        raise RequestError(f"{param or 'body'}: {message}", param=param) from None
+    if len(typed.messages) > max_messages:
+        raise RequestError(f"at most {max_messages} messages are accepted", param="messages")
+    messages = conversation(typed.messages)
+    box = _toolbox(typed)
+    request = Request(
+        model=typed.model,
+        messages=messages,
+        stream=bool(typed.stream),
+        stop=_stops(typed.stop),
+        max_tokens=typed.max_completion_tokens or typed.max_tokens,
+        effort=_effort(typed.reasoning_effort),
+        format=_format(typed.response_format),
+        tools=box.tools,
+        must_call=box.must_call,
+        parallel_calls=typed.parallel_tool_calls is not False and not typed.functions,
+        ignored=ignored(raw),
+    )
+    options = typed.stream_options
+    return Order(
+        request,
+        include_usage=bool(options and options.include_usage),
+        functions=bool(typed.functions),
+    )
+
+
+def _toolbox(body: _Body) -> Toolbox:
+    if body.functions is None:
+        return toolbox(body.tools or (), body.tool_choice, "tools", "tool_choice")
+    if body.tools:
+        raise RequestError("give either tools or functions, not both", param="functions")
+    named = [ApiTool("function", function) for function in body.functions]
+    return toolbox(named, body.function_call, "functions", "function_call")
+
+
+class _Named(Struct):
+    model: str = ""
+
+
+def model_in(body: bytes) -> str:
+    """The model that `body` asks for, as far as that can be told; for a request that may turn out
+    to be a bad one."""
+    try:
+        return msgspec.json.decode(body, type=_Named).model
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    """The parameters of `body`. Those that are only to be named in a header are not unpacked: a
+    small body can hold a large heap of nothing."""
+    try:
+        raw = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        return {name: _unpacked(name, value) for name, value in raw.items()}
+    except (msgspec.DecodeError, RecursionError) as error:
+        told = _no_object(body) or f"the body is not valid JSON: {error}"
+        raise RequestError(told, code="invalid_json") from None
+
+
+def _no_object(body: bytes) -> str | None:
+    """What `body` is, if it is JSON but no object."""
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if isinstance(found, dict):
+        return None
+    kind = {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}
+    return f"the body must be a JSON object, not {kind.get(type(found), 'a number')}"
+
+
+def _unpacked(name: str, value: msgspec.Raw) -> Any:
+    if name in HONOURED or len(memoryview(value)) < SMALL:
+        return msgspec.json.decode(value)
+    return True
+
+
+def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
+    stops = (stop,) if isinstance(stop, str) else tuple(stop or ())
+    return tuple(text for text in stops if text)
+
+
+def _effort(word: str | None) -> Effort | None:
+    if word is None:
+        return None
+    return Effort.XHIGH if word == "max" else Effort(word)
+
+
+def _format(wanted: _Format | None) -> JsonFormat | None:
+    if wanted is None or wanted.type == "text":
+        return None
+    if wanted.type == "json_object":
+        return JsonFormat()
+    path = "response_format.json_schema"
+    if wanted.json_schema is None or wanted.json_schema.schema is None:
+        raise RequestError(f"{path}.schema is missing", param=f"{path}.schema")
+    schema = wanted.json_schema.schema
+    if problem := schema_problem(schema):
+        raise RequestError(f"not a valid JSON Schema: {problem}", param=f"{path}.schema")
+    return JsonFormat(schema, wanted.json_schema.name)

@@ -1,0 +1,135 @@
+"""The functions that a client offers to the model, and what it wants of their calling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from olp.dialects.schemas import schema_problem
+from olp.errors import RequestError
+from olp.model import Tool
+
+MAX_DEPTH = 100
+"""Levels of a schema."""
+
+_NAME = re.compile(r"[\w.:/-]{1,128}")
+
+
+class ApiFunction(Struct):
+    """A function as a client describes it."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class ApiTool(Struct):
+    """A tool, of which functions are the only kind that works without the vendor's own servers."""
+
+    type: str
+    function: ApiFunction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """What the model may call, and of which names it has to call one."""
+
+    tools: tuple[Tool, ...] = ()
+    must_call: tuple[str, ...] = ()
+
+
+def toolbox(tools: Sequence[ApiTool], choice: object, path: str, choice_path: str) -> Toolbox:
+    """The offered tools as far as `choice` lets them be called; RequestError 400 with the path of
+    what is wrong. The paths are those of the parameters that the client used."""
+    known: dict[str, Tool] = {}
+    for index, tool in enumerate(tools):
+        made = _tool(f"{path}[{index}]", tool)
+        if made.name in known:
+            raise _wrong(f"{path}[{index}]", f"there are two tools named {made.name!r}")
+        known[made.name] = made
+    return _chosen(known, choice, choice_path)
+
+
+def _tool(path: str, tool: ApiTool) -> Tool:
+    if tool.type != "function" or tool.function is None:
+        raise RequestError(
+            f"Unsupported value at {path}.type: only functions are supported.",
+            code="unsupported_parameter",
+            param=f"{path}.type",
+        )
+    function = tool.function
+    if not _NAME.fullmatch(function.name):
+        raise _wrong(f"{path}.function.name", "1 to 128 letters, digits and _ - . : / are a name")
+    schema = _parameters(function.parameters)
+    # No more is asked of it: vendors put up with much that is no valid schema, and so do clients.
+    if schema["type"] != "object":
+        raise _wrong(f"{path}.function.parameters", "arguments are an object")
+    if _too_deep(schema):
+        raise _wrong(f"{path}.function.parameters", f"it is nested more than {MAX_DEPTH} deep")
+    return Tool(function.name, function.description or "", schema)
+
+
+def _parameters(schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A function without arguments is written in many ways."""
+    return {"type": "object", "properties": {}, **(schema or {})}
+
+
+def _too_deep(schema: Mapping[str, Any]) -> bool:
+    level: list[Any] = [schema]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for node in level
+            if isinstance(node, dict | list)
+            for inner in (node.values() if isinstance(node, dict) else node)
+        ]
+    return bool(level)
+
+
+def _chosen(known: Mapping[str, Tool], choice: object, path: str) -> Toolbox:
+    every = Toolbox(tuple(known.values()))
+    match choice:
+        case None | "auto":
+            return every
+        case "none":
+            return Toolbox()
+        case "required" | "any" if known:
+            return _forced(known, tuple(known), path)
+        case {"type": "function", "function": {"name": str(name)}} | {"name": str(name)}:
+            if name not in known:
+                raise _wrong(path, f"there is no tool named {name[:128]!r}")
+            return _forced(known, (name,), path)
+        case {"type": "allowed_tools", "allowed_tools": {"tools": list(named), **rest}}:
+            return _allowed(known, named, rest.get("mode"), path)
+    raise _wrong(path, "it is auto, none, required (with tools), or the name of one of the tools")
+
+
+def _forced(known: Mapping[str, Tool], names: tuple[str, ...], path: str) -> Toolbox:
+    """The arguments are then checked here, so that their schemas must be such."""
+    for name in names:
+        if problem := schema_problem(dict(known[name].parameters)):
+            raise _wrong(path, f"the parameters of {name!r} are no valid JSON Schema: {problem}")
+    return Toolbox(tuple(known.values()), names)
+
+
+def _allowed(known: Mapping[str, Tool], named: list[Any], mode: object, path: str) -> Toolbox:
+    names = [_named(entry) for entry in named]
+    if missing := next((name for name in names if name not in known), None):
+        raise _wrong(path, f"there is no tool named {missing[:128]!r}")
+    return _chosen({name: known[name] for name in names}, mode, f"{path}.mode")
+
+
+def _named(entry: object) -> str:
+    match entry:
+        case {"function": {"name": str(name)}} | {"name": str(name)}:
+            return name
+    return "(a tool without a name)"
+
+
+def _wrong(path: str, reason: str) -> RequestError:
+    return RequestError(f"{path}: {reason}", code="invalid_value", param=path)
