@@ -60,7 +60,15 @@ class Media:
         return f"data:{self.media_type};base64,{self.data}"
 
 
-Part = str | Media
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An image that has yet to be fetched; `path` says where in the request its address stands."""
+
+    url: str
+    path: str
+
+
+Part = str | Media | Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +96,23 @@ class Message:
     cancelled: bool = False
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """Its text, images and files, in their order."""
+    def parts(self) -> tuple[str | Media, ...]:
+        """Its text, images and files, in their order, without what has yet to be fetched."""
+        return tuple(part for part in self._all if not isinstance(part, Link))
+
+    @property
+    def _all(self) -> tuple[Part, ...]:
         return (self.content,) if isinstance(self.content, str) else self.content
 
     @property
     def text(self) -> str:
         """Its text alone, joined."""
         return "\n".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """Its images that have yet to be fetched."""
+        return tuple(part for part in self._all if isinstance(part, Link))
 
     @property
     def media(self) -> tuple[Media, ...]:

@@ -21,7 +21,6 @@ LONG_FILES: dict[str, str] = {
     "olp/providers/codex.py": "one CLI, one file: two protocols over one set of facts",
     "olp/providers/vibe.py": "one CLI, one file, and its configuration is made here",
     "olp/core/walk.py": "the whole fallback rule, which must be readable in one place",
-    "olp/dialects/openai_chat.py": "one public API, one file: its shapes, in and out",
 }
 """Files that may be longer, and why."""
 

@@ -163,6 +163,19 @@ class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True):
     )
 
 
+class ImagesConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """Images and files in requests. Clients send them along; an image may also be named by its
+    address, which this machine then fetches, and only from the open internet."""
+
+    max_count: Annotated[int, Meta(ge=0, description="images and files in one request")] = 50
+    fetch: Annotated[
+        bool, Meta(description="fetch images that a request names by an http(s) address")
+    ] = False
+    max_mb: Annotated[
+        float, Meta(gt=0, le=20, description="largest image that is fetched, MiB")
+    ] = 10.0
+
+
 class WorkersConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """CLIs that are started ahead of a request. They are speed alone: all works without them."""
 
@@ -277,6 +290,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     background: BackgroundConfig = field(default_factory=BackgroundConfig)
     breaker: BreakerConfig = field(default_factory=BreakerConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
+    images: ImagesConfig = field(default_factory=ImagesConfig)
     workers: WorkersConfig = field(default_factory=WorkersConfig)
     record: RecordConfig = field(default_factory=RecordConfig)
     metrics: MetricsConfig = field(default_factory=MetricsConfig)

@@ -2,8 +2,8 @@
 
 A hop that dies before its first word must leave the client untouched, so that the next one can
 serve as if nothing had been. So start-up notices, thinking and quota readings wait here. The first
-real content opens the gate, a tool call as well as text; from then on everything passes untouched. Without streaming only the
-end of the answer opens it.
+real content opens the gate, a tool call as well as text; from then on everything passes untouched.
+Without streaming only the end of the answer opens it.
 """
 
 from __future__ import annotations

@@ -83,6 +83,15 @@ def parse_line(line: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def is_json(text: str) -> bool:
+    """Whether `text` is JSON."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 class Driver(Protocol):
     """One request's conversation with one CLI. After a Done or Failed it is not called again."""
 
@@ -126,9 +135,11 @@ class Session(Protocol):
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
         """Begin a conversation with all of `request`."""
 
+    def goes_on(self, request: Request) -> bool:
+        """Whether `more` can go on with this, which extends the conversation that it has."""
+
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
-        """Go on with the conversation: only `request.latest` is new. Of a parked one it holds the
-        results alone."""
+        """Go on with the conversation: only `request.latest` is new."""
 
     def interrupt(self) -> Sequence[Step]:
         """End the answer under way, so that the vendor stops."""

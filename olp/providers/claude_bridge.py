@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from olp.model import Media, Message, Part, Tool
+from olp.model import Message, Tool
 from olp.providers.base import Write, json_line
+from olp.providers.opencalls import CANCELLED, OpenCalls
 from olp.providers.toolnames import Names
 
 SERVER = "client"
@@ -23,6 +24,13 @@ def names_of(tools: Sequence[Tool]) -> Names:
     return Names(tools, longest=_LONGEST, prefix=PREFIX)
 
 
+_KEPT_CHARS = 500_000
+"""The most that the CLI can be told to leave of a result."""
+
+MAX_RESULT_CHARS = 490_000
+"""Characters of a result that is handed over to a waiting call."""
+
+
 class _Asked(NamedTuple):
     """A control request of the CLI's, and the number of the MCP request in it."""
 
@@ -31,31 +39,16 @@ class _Asked(NamedTuple):
 
 
 class Bridge:
-    """One conversation's tools and open calls."""
+    """One conversation's tools and their open calls."""
 
-    def __init__(self, tools: Sequence[Tool]) -> None:
+    def __init__(self, tools: Sequence[Tool], *, parallel: bool = True) -> None:
         self._tools = tools
         self.names = names_of(tools)
-        self._open: dict[str, _Asked | None] = {}
-        self._results: dict[str, Mapping[str, Any]] = {}
-
-    @property
-    def waits(self) -> bool:
-        """Whether the model waits for the results of calls."""
-        return bool(self._open)
-
-    def called(self, id: str) -> None:
-        """The model called a tool; the CLI will ask for the result."""
-        self._open[id] = None
+        self.calls: OpenCalls[_Asked] = OpenCalls(parallel=parallel)
 
     def answer(self, results: Sequence[Message]) -> list[Write]:
-        """Give the results to the open calls. One that got none was cancelled."""
-        by_id = {message.answers: message for message in results}
-        told = {id: _result(by_id.get(id)) for id in self._open}
-        asked = {id: request for id, request in self._open.items() if request is not None}
-        self._open = {}
-        self._results = {id: result for id, result in told.items() if id not in asked}
-        return [_reply(request, told[id]) for id, request in asked.items()]
+        """Give the results to the open calls."""
+        return [_reply(asked, _result(message)) for asked, message in self.calls.give(results)]
 
     def receive(self, request_id: str, request: Mapping[str, Any]) -> list[Write]:
         """What is to be said to one control request of the CLI's."""
@@ -84,18 +77,20 @@ class Bridge:
             "inputSchema": tool.parameters,
             # What only reads may be called beside others: so several calls arrive at once.
             "annotations": {"readOnlyHint": True},
+            "_meta": {"anthropic/maxResultSizeChars": _KEPT_CHARS},
         }
 
     def _call(self, request_id: str, message: Mapping[str, Any]) -> list[Write]:
         params = message.get("params") or {}
-        asked = _Asked(request_id, message.get("id"))
         id = str((params.get("_meta") or {}).get("claudecode/toolUseId"))
-        if id in self._results:
-            return [_reply(asked, self._results.pop(id))]
-        if id not in self._open:
-            return [_reply(asked, _result(None))]
-        self._open[id] = asked
-        return []
+        asked = _Asked(request_id, message.get("id"))
+        return [_reply(one, _result(result)) for one, result in self.calls.asked(id, asked)]
+
+
+def takes_live(results: Sequence[Message]) -> bool:
+    """Whether the CLI hands these on as they are. It would cut a long one, and would write an image
+    into a file of the user's and tell the model where; as history, both go through untouched."""
+    return not any(len(m.text) > MAX_RESULT_CHARS or m.media for m in results)
 
 
 def _reply(asked: _Asked, result: Mapping[str, Any]) -> Write:
@@ -111,18 +106,6 @@ def _reply(asked: _Asked, result: Mapping[str, Any]) -> Write:
 
 def _result(message: Message | None) -> dict[str, Any]:
     if message is None:
-        text = "The call was cancelled: no result was given."
-        return {"content": [{"type": "text", "text": text}], "isError": True}
-    content = [_content(part) for part in message.parts]
+        return {"content": [{"type": "text", "text": CANCELLED}], "isError": True}
+    content = [{"type": "text", "text": message.text}]
     return {"content": content, **({"isError": True} if message.cancelled else {})}
-
-
-def _content(part: Part) -> dict[str, Any]:
-    match part:
-        case Media() if part.is_image:
-            return {"type": "image", "data": part.data, "mimeType": part.media_type}
-        case Media():
-            blob = {"uri": f"file:///{part.name}", "mimeType": part.media_type, "blob": part.data}
-            return {"type": "resource", "resource": blob}
-        case text:
-            return {"type": "text", "text": text}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from olp.model import Message, Part, Request, Role, ToolCall
+from olp.model import Media, Message, Request, Role, ToolCall
 from olp.providers.base import Write, json_line, parse_line
 from olp.providers.toolnames import Names, fitting
 from olp.providers.transcript import told_call, told_result
@@ -86,7 +86,7 @@ def _blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
     return [result | {"content": inner} | ({"is_error": True} if turn.cancelled else {})]
 
 
-def block(part: Part) -> dict[str, Any]:
+def block(part: str | Media) -> dict[str, Any]:
     """A part of a message as the vendor's API has it."""
     if isinstance(part, str):
         return {"type": "text", "text": part}

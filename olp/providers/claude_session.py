@@ -14,11 +14,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from olp.events import CallArguments, CallStarted, Done, Event, Failed, Trouble, Usage
+from olp.events import Done, Event, Failed, Trouble, Usage
 from olp.model import Effort, Request, Role
 from olp.providers.base import Driver, Exit, Ready, Step, Write, json_line, parse_line
-from olp.providers.claude_bridge import SERVER, Bridge
+from olp.providers.claude_bridge import SERVER, Bridge, takes_live
 from olp.providers.claude_history import lines_of
+from olp.providers.opencalls import only_results
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
 
@@ -56,12 +57,17 @@ class ClaudeSession:
         self._waits = False
         self._cost = 0.0
         self._bridge = Bridge(())
-        self._parallel = True
 
     @property
     def parked(self) -> bool:
         """Whether the model waits for the results of calls."""
-        return self._bridge.waits and self._turn is None
+        return bool(self._bridge.calls) and self._turn is None
+
+    def goes_on(self, request: Request) -> bool:
+        """With results alone while calls are open, and else without any."""
+        if self.parked:
+            return only_results(request.latest) and takes_live(request.latest)
+        return not any(message.answers for message in request.latest)
 
     def takes(self, request: Request, model: str) -> bool:
         """Everything but a conversation that the assistant is to go on with."""
@@ -78,7 +84,7 @@ class ClaudeSession:
             initialize["jsonSchema"] = schema
         if request.tools:
             initialize["sdkMcpServers"] = [SERVER]
-        self._bridge, self._parallel = Bridge(request.tools), request.parallel_calls
+        self._bridge = Bridge(request.tools, parallel=request.parallel_calls)
         steps = [
             control("olp-initialize", **initialize),
             control("olp-model", subtype="set_model", model=model),
@@ -142,13 +148,7 @@ class ClaudeSession:
 
     def _told(self, steps: Sequence[Step]) -> Sequence[Step]:
         steps = [self._own_cost(step) if isinstance(step, Usage) else step for step in steps]
-        for step in steps:
-            if isinstance(step, CallStarted):
-                self._bridge.called(step.id)
-        if not self._parallel:
-            # What the model calls beside its first call is cancelled when it gets the result.
-            calls = (CallStarted, CallArguments)
-            steps = [s for s in steps if not (isinstance(s, calls) and s.index > 0)]
+        steps = self._bridge.calls.told(steps)
         if any(isinstance(step, Done | Failed) for step in steps):
             self._turn = None
         return steps

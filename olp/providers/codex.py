@@ -17,7 +17,7 @@ from typing import Any
 
 from olp import __version__
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
-from olp.model import PRIVATE_DIR, Effort, Launch, Request
+from olp.model import PRIVATE_DIR, Ability, Effort, Launch, Request
 from olp.providers.base import (
     CloseInput,
     Exit,
@@ -31,6 +31,7 @@ from olp.providers.base import (
     parse_line,
 )
 from olp.providers.base import Driver as BaseDriver
+from olp.providers.codex_items import strict_schema
 from olp.providers.codex_session import CodexSession
 from olp.providers.codex_survey import CATALOGUE, CatalogueDriver, LimitsDriver
 from olp.providers.notices import Patterns, by_status, classify, http_status, plain, reset_time
@@ -53,6 +54,7 @@ FACTS = Facts(
     user_login=(".codex/auth.json",),
     windows=("five_hour", "seven_day", "credits"),
     inert_tools=("request_user_input", "apply_patch"),
+    can=(Ability.TOOLS, Ability.IMAGES, Ability.SCHEMA, Ability.EFFORT),
 )
 
 _OFF = (
@@ -71,6 +73,7 @@ _CONFIG = (
     "include_apps_instructions=false",
     "include_collaboration_mode_instructions=false",
     "agents.enabled=false",
+    "tool_output_token_limit=10000000",
     "analytics.enabled=false",
     "check_for_update_on_startup=false",
     'cli_auth_credentials_store="file"',
@@ -125,7 +128,7 @@ class Codex:
         self, request: Request, model: str, setting: Setting, now: datetime
     ) -> tuple[Launch, Driver]:
         effort = _EFFORTS[request.effort] if request.effort else None
-        schema = request.format.schema if request.format else None
+        schema = strict_schema(request)
         system = system_of(request, describe_format=schema is None) or NO_SYSTEM
         files = {"system.md": system.encode("utf-8", "replace")}
         if schema is not None:

@@ -12,10 +12,33 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from olp.events import Done, Event, Failed, Finish, Quota, Reasoning, Started, Text, Trouble, Usage
+from olp.events import (
+    CallArguments,
+    CallStarted,
+    Done,
+    Event,
+    Failed,
+    Finish,
+    Quota,
+    Reasoning,
+    Started,
+    Text,
+    Trouble,
+    Usage,
+)
 from olp.model import Message, Request, Role
-from olp.providers.base import Exit, Ready, Step, Write, parse_line
+from olp.providers.base import Exit, Ready, Step, Write, is_json, json_line, parse_line
+from olp.providers.codex_items import (
+    input_of,
+    items_of,
+    names_of,
+    output_of,
+    strict_schema,
+    tools_of,
+)
 from olp.providers.codex_survey import windows_of
+from olp.providers.opencalls import CANCELLED, OpenCalls, only_results
+from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
 
 _CODES: Mapping[str, Trouble] = {
@@ -32,7 +55,10 @@ _CODES: Mapping[str, Trouble] = {
     "responseStreamConnectionFailed": Trouble.SPAWN_FAILED,
 }
 
-_HARMLESS_ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "contextCompaction")
+_HARMLESS_ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "dynamicToolCall")
+
+MAX_INPUT_CHARS = 1_000_000
+"""Characters that a turn can be started with. What is longer goes in with the earlier turns."""
 
 Explain = Callable[[str, Trouble | None, int | None, datetime], Failed]
 """Makes the failure for a message, given what its code and its HTTP status already tell."""
@@ -56,17 +82,31 @@ class CodexSession:
         self._request: Request | None = None
         self._now: datetime | None = None
         self._commentary: dict[str, bool] = {}
+        self._names = Names()
+        self._calls_open: OpenCalls[int] = OpenCalls()
+        self._told = 0
+
+    @property
+    def parked(self) -> bool:
+        """Whether the model waits for the results of calls."""
+        return bool(self._calls_open)
 
     def takes(self, request: Request, model: str) -> bool:
         """Everything but a conversation that the assistant is to go on with."""
-        return bool(request.turns) and request.turns[-1].role is Role.USER
+        return bool(request.turns) and request.turns[-1].role in (Role.USER, Role.TOOL)
+
+    def goes_on(self, request: Request) -> bool:
+        """With results alone while calls are open, and else without any."""
+        if self.parked:
+            return only_results(request.latest)
+        return not any(message.answers for message in request.latest)
 
     # --- what is written -----------------------------------------------------------------------
 
     def _call(self, method: str, **params: Any) -> Write:
         self._count += 1
         self._calls[self._count] = method
-        return _line({"id": self._count, "method": method, "params": params})
+        return json_line({"id": self._count, "method": method, "params": params})
 
     def start(self) -> Sequence[Step]:
         client = {"name": "olp", "title": "OLP", "version": self._version}
@@ -77,7 +117,10 @@ class CodexSession:
         over = self._thread
         forget = [self._call("thread/unsubscribe", threadId=over)] if over is not None else []
         self._request, self._now, self._thread = request, now, None
-        schema = request.format.schema if request.format else None
+        self._names = names_of(request.tools)
+        self._calls_open = OpenCalls(parallel=request.parallel_calls)
+        self._told = 0
+        schema = strict_schema(request)
         system = system_of(request, describe_format=schema is None)
         return [
             *forget,
@@ -90,12 +133,17 @@ class CodexSession:
                 environments=[],
                 model=model,
                 baseInstructions=system or self._system,
+                **tools_of(request.tools, self._names),
             ),
         ]
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
-        self._request, self._now = request, now
-        return [self._start_turn()]
+        self._request, self._now, self._told = request, now, 0
+        if self.parked:
+            given = self._calls_open.give(request.latest)
+            return [_result(number, message) for number, message in given]
+        assert self._thread is not None
+        return self._begin_turn(self._thread, request.latest)
 
     def interrupt(self) -> Sequence[Step]:
         if self._thread is None or self._turn is None:
@@ -103,24 +151,26 @@ class CodexSession:
         return [self._call("turn/interrupt", threadId=self._thread, turnId=self._turn)]
 
     def _begin(self, thread: str) -> Sequence[Step]:
-        """The thread is there: earlier turns first, then the one to be answered."""
+        """The thread is there."""
         assert self._request is not None
         self._thread = thread
-        earlier = [_item(turn) for turn in self._request.turns[:-1]]
-        history = [self._call("thread/inject_items", threadId=thread, items=earlier)]
-        return [*(history if earlier else []), self._start_turn()]
+        return self._begin_turn(thread, self._request.turns)
 
-    def _start_turn(self) -> Write:
+    def _begin_turn(self, thread: str, turns: Sequence[Message]) -> Sequence[Step]:
+        """Earlier turns first, then the one to be answered."""
+        last = turns[-1]
+        alone = last.role is Role.USER and len(last.text) <= MAX_INPUT_CHARS
+        earlier = items_of(turns[:-1] if alone else turns, self._names)
+        history = [self._call("thread/inject_items", threadId=thread, items=earlier)]
+        return [*(history if earlier else []), self._start_turn(input_of(last) if alone else [])]
+
+    def _start_turn(self, given: Sequence[Mapping[str, Any]]) -> Write:
         assert self._request is not None
-        text = self._request.turns[-1].text
-        params: dict[str, Any] = {
-            "threadId": self._thread,
-            "input": [{"type": "text", "text": text, "text_elements": []}],
-        }
+        params: dict[str, Any] = {"threadId": self._thread, "input": given}
         if self._request.effort is not None:
             params["effort"] = self._request.effort.value
-        if self._request.format is not None and self._request.format.schema is not None:
-            params["outputSchema"] = self._request.format.schema
+        if (schema := strict_schema(self._request)) is not None:
+            params["outputSchema"] = schema
         return self._call("turn/start", **params)
 
     # --- what is read --------------------------------------------------------------------------
@@ -131,12 +181,43 @@ class CodexSession:
         params = message.get("params") or {}
         if method is None and isinstance(number, int):
             return self._answered(self._calls.pop(number, ""), message)
+        if method == "item/tool/call" and isinstance(number, int):
+            return self._tool_call(number, params)
         if number is not None:
             what = f"codex asked for {method}; OLP ended it"
             return [Failed(Trouble.SPAWN_FAILED, what)]
         if params.get("threadId") not in (None, self._thread):
             return []
         return self._notified(str(method), params)
+
+    def _tool_call(self, number: int, params: Mapping[str, Any]) -> Sequence[Step]:
+        """The CLI asks for a result. Which calls there are was told before, by the raw events; a
+        version without them tells of one call here, and that is the answer's end."""
+        id = str(params.get("callId"))
+        alone: list[Step] = []
+        if not self._calls_open.knows(id):
+            said = json.dumps(params.get("arguments"), ensure_ascii=False)
+            alone = [*self._called(id, str(params.get("tool")), said), Done(Finish.TOOL_CALLS)]
+        given = self._calls_open.asked(id, number)
+        return [*alone, *(_result(number, message) for number, message in given)]
+
+    def _called(self, id: str, shown: str, arguments: str) -> list[Step]:
+        name = self._names.inward(shown)
+        if name is None:
+            return [Failed(Trouble.SPAWN_FAILED, f"codex asked for {shown}; OLP ended it")]
+        index, self._told = self._told, self._told + 1
+        calls: list[Step] = [CallStarted(index, id, name), CallArguments(index, arguments)]
+        return self._calls_open.told(calls)
+
+    def _raw_item(self, item: Mapping[str, Any]) -> Sequence[Step]:
+        """A call of a tool that there is. Any other, and one whose arguments are no JSON, the CLI
+        answers by itself."""
+        if item.get("type") != "function_call" or str(item.get("name")) not in self._names:
+            return []
+        arguments = str(item.get("arguments"))
+        if not is_json(arguments):
+            return []
+        return self._called(str(item.get("call_id")), str(item.get("name")), arguments)
 
     def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
         if error := message.get("error"):
@@ -146,7 +227,7 @@ class CodexSession:
         result = message.get("result") or {}
         match method:
             case "initialize":
-                return [_line({"method": "initialized"}), Ready()]
+                return [json_line({"method": "initialized"}), Ready()]
             case "thread/start":
                 return self._begin(str((result.get("thread") or {}).get("id")))
             case "turn/start":
@@ -165,6 +246,11 @@ class CodexSession:
                 return [Reasoning(text) if said else Text(text)]
             case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
                 return [Reasoning(str(params.get("delta") or ""))]
+            case "rawResponseItem/completed":
+                return self._raw_item(params.get("item") or {})
+            case "rawResponse/completed" if self.parked:
+                # All that the model calls for was told.
+                return [_usage(params.get("usage") or {}), Done(Finish.TOOL_CALLS)]
             case "thread/tokenUsage/updated":
                 return [_usage((params.get("tokenUsage") or {}).get("last") or {})]
             case "account/rateLimits/updated":
@@ -179,6 +265,9 @@ class CodexSession:
 
     def _item(self, moment: str, item: Mapping[str, Any]) -> Sequence[Step]:
         kind = item.get("type")
+        if kind == "contextCompaction":
+            what = "the conversation is too long: codex would go on with a summary of it"
+            return [Failed(Trouble.CONTEXT_TOO_LONG, what)]
         if kind not in _HARMLESS_ITEMS:
             what = f"codex tried its own tool {kind}; OLP ended it"
             return [Failed(Trouble.SPAWN_FAILED, what)]
@@ -199,6 +288,7 @@ class CodexSession:
 
     def _completed(self, turn: Mapping[str, Any]) -> Sequence[Step]:
         self._turn = None
+        self._calls_open = OpenCalls()
         self._commentary.clear()
         error = turn.get("error")
         said = str((error or {}).get("message") or "")
@@ -231,14 +321,19 @@ class CodexSession:
         return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
 
 
-def _line(message: Mapping[str, Any]) -> Write:
-    return Write(json.dumps(message).encode() + b"\n")
+def _result(number: int, message: Message | None) -> Write:
+    content = output_of(message) if message is not None else CANCELLED
+    if isinstance(content, str):
+        content = [{"type": "input_text", "text": content}]
+    items = [_content_item(part) for part in content]
+    fine = message is not None and not message.cancelled
+    return json_line({"id": number, "result": {"contentItems": items, "success": fine}})
 
 
-def _item(turn: Message) -> dict[str, Any]:
-    kind = "output_text" if turn.role is Role.ASSISTANT else "input_text"
-    role = "developer" if turn.role is Role.SYSTEM else turn.role.value
-    return {"type": "message", "role": role, "content": [{"type": kind, "text": turn.text}]}
+def _content_item(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "input_image":
+        return {"type": "inputImage", "imageUrl": part["image_url"]}
+    return {"type": "inputText", "text": part["text"]}
 
 
 def _usage(last: Mapping[str, Any]) -> Usage:

@@ -27,6 +27,10 @@ _TOOLLESS: Mapping[str, Any] = {
 }
 """What a model's entry says when the model is to have no tools."""
 
+_WHOLE: Mapping[str, Any] = {"context_window": 100_000_000, "max_context_window": 100_000_000}
+"""With the models' own sizes the CLI would shorten a long conversation by itself, at the price of a
+request, and without a word. What is too long is for the vendor to say."""
+
 _BY_MINUTES = {300: "five_hour", 10080: "seven_day"}
 """Windows are told by their length, not by their slot: some plans have only the weekly one."""
 
@@ -52,7 +56,7 @@ class CatalogueDriver:
         models = parse_line("\n".join(self._lines)).get("models")
         if exit.code != 0 or not isinstance(models, list):
             return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
-        toolless = [{**model, **_TOOLLESS} for model in models if isinstance(model, dict)]
+        toolless = [{**model, **_TOOLLESS, **_WHOLE} for model in models if isinstance(model, dict)]
         shown = [model for model in toolless if model.get("visibility") == "list"]
         shown.sort(key=lambda model: model.get("priority") or 0)
         names = tuple(str(model["slug"]) for model in shown if model.get("slug"))

@@ -19,8 +19,9 @@ from olp.config import ProviderConfig, WorkersConfig
 from olp.core import conversation
 from olp.core.abilities import only_by_session
 from olp.events import Failed
-from olp.model import Hop, Request, Role
+from olp.model import Hop, Request
 from olp.providers.base import Session
+from olp.runtime.bounds import too_large, too_many
 from olp.runtime.fleet import Fleet
 from olp.runtime.log import Log
 from olp.runtime.memory import resident_mb
@@ -96,10 +97,8 @@ class Pool:
     def _going_on(self, kind: Kind, known: str | None, request: Request) -> Seat | None:
         if known is None:
             return None
-        results = all(message.role is Role.TOOL for message in request.latest)
         idle = (s for s in kind.seats if s.idle and s.conversation == known)
-        # Whoever says more than the results that are waited for begins anew.
-        return next((s for s in idle if (s.calls_until is not None) == results), None)
+        return next((s for s in idle if s.session.goes_on(request)), None)
 
     def _free(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
         fit = [s for s in kind.seats if s.can_begin and s.session.takes(request, hop.model)]
@@ -111,7 +110,7 @@ class Pool:
         fit = (
             s
             for s in kind.seats
-            if s.idle and s.session.reusable and not s.worker.ready and s.calls_until is None
+            if s.idle and s.session.reusable and not (s.worker.ready or s.parked)
         )
         return next((s for s in fit if s.session.takes(request, hop.model)), None)
 
@@ -158,7 +157,7 @@ class Pool:
         if seat.busy:
             return
         seat.watch = None
-        if events or seat.calls_until is not None or seat.worker.ready == was_ready:
+        if events or seat.parked or seat.worker.ready == was_ready:
             self._end(seat)
 
     async def gave_up(self, seat: Seat) -> None:
@@ -251,57 +250,15 @@ class Pool:
     def _count(self) -> int:
         return sum(len(kind.seats) + kind.booting for kind in self._kinds.values())
 
-    def _idle(self) -> list[Seat]:
-        return [s for kind in self._kinds.values() for s in kind.seats if not s.busy]
-
     def _trim(self) -> None:
-        """End what is dead, too old, too much or too large; the least useful first."""
-        now, config = self._clock(), self._config
-        for seat in self._idle():
-            waited = now - seat.used_at
-            old = now - seat.born_at > config.max_age_s
-            talk = seat.conversation is not None and seat.calls_until is None
-            done = talk and waited > config.conversation_idle_s
-            if done and seat.session.reusable:
-                seat.conversation = None
-            if not seat.worker.alive or old or (done and not seat.session.reusable):
-                self._end(seat)
-        for kind in self._kinds.values():
-            spare = sorted((s for s in kind.seats if s.can_begin), key=lambda s: s.used_at)
-            for seat in spare[: max(0, len(spare) - max(kind.warm, 1))]:
-                if now - seat.used_at > CARE_EVERY_S:
-                    self._end(seat)
-        parked = [s for s in self._idle() if s.calls_until is not None]
-        self._end_oldest(parked, len(parked) - config.parked)
-        talks = [s for s in self._idle() if s.conversation is not None and not s.can_begin]
-        talks = [s for s in talks if s.calls_until is None]
-        self._end_oldest(talks, len(talks) - config.conversations)
-        surplus = self._count() - config.max_processes
-        for seat in self._by_use()[: max(0, surplus)]:
+        """End what is dead, too old, or too much."""
+        for seat in too_many(self._kinds.values(), self._config, self._clock()):
             self._end(seat)
 
     def _fit_memory(self) -> None:
-        sizes = {seat: resident_mb(seat.worker.pid) for seat in self._all()}
-        total = sum(sizes.values())
-        for seat in self._by_use():
-            if total <= self._config.max_memory_mb:
-                return
-            total -= sizes.get(seat, 0.0)
+        for seat in too_large(self._kinds.values(), self._config):
             # Another one would be as large, and would only be ended again.
             self._kinds[seat.provider].not_before = self._clock() + LAST_BACKOFF_S
-            self._end(seat)
-
-    def _by_use(self) -> list[Seat]:
-        """Idle seats, the least useful first: old conversations, then what waits for any, then
-        what somebody's work waits for."""
-        waits = ((s.calls_until is not None, s.can_begin, s.used_at, s) for s in self._idle())
-        return [seat for *_, seat in sorted(waits, key=lambda entry: entry[:3])]
-
-    def _all(self) -> list[Seat]:
-        return [seat for kind in self._kinds.values() for seat in kind.seats]
-
-    def _end_oldest(self, seats: list[Seat], surplus: int) -> None:
-        for seat in sorted(seats, key=lambda s: s.used_at)[: max(0, surplus)]:
             self._end(seat)
 
     def _end(self, seat: Seat) -> None:
@@ -313,7 +270,7 @@ class Pool:
     async def close(self) -> None:
         """End everything that waits."""
         self.retire()
-        idle = self._idle()
+        idle = [seat for kind in self._kinds.values() for seat in kind.seats if not seat.busy]
         for seat in idle:
             self._kinds[seat.provider].seats.remove(seat)
         await asyncio.gather(*(seat.worker.close() for seat in idle))
@@ -326,7 +283,7 @@ class Pool:
             "ready": sum(seat.can_begin for seat in kind.seats),
             "busy": sum(seat.busy for seat in kind.seats),
             "conversations": sum(s.conversation is not None for s in kind.seats),
-            "parked": sum(s.calls_until is not None for s in kind.seats),
+            "parked": sum(s.parked for s in kind.seats),
             "starting": kind.booting,
             "memory_mb": round(sum(resident_mb(s.worker.pid) for s in kind.seats)),
             "trouble": kind.trouble,

@@ -31,9 +31,14 @@ class Seat:
         return not self.busy and self.worker.alive
 
     @property
+    def parked(self) -> bool:
+        """Whether it waits for the results of calls of the client's tools."""
+        return self.calls_until is not None
+
+    @property
     def can_begin(self) -> bool:
         """Whether it can take a conversation that is new to it."""
-        if self.calls_until is not None:
+        if self.parked:
             return False
         known = self.conversation is not None and not self.session.reusable
         return self.idle and self.worker.ready and not known

@@ -16,6 +16,7 @@ from olp.dialects import openai_chat
 from olp.errors import RequestError
 from olp.events import Answering, Done, Failed, Output, Refused
 from olp.runtime.book import Visit
+from olp.runtime.fetch import Fetcher
 from olp.runtime.flight import BrokenOff, Reader
 from olp.runtime.service import Service
 from olp.server import headers
@@ -41,6 +42,7 @@ class ChatEndpoint:
         self._service = service
         self._gatekeeper = gatekeeper
         self._config = config
+        self._fetcher = Fetcher(config.images)
         self._in_air = in_air
 
     async def post(self, http: web.Request) -> web.StreamResponse:
@@ -61,7 +63,8 @@ class ChatEndpoint:
                 request_id=reply.id, caller=caller.name, background=plan.background
             )
             async with self._service.people.admitted(caller, plan.background):
-                way = (plan.request, plan.chain, caller.id, log, visit)
+                request = await self._fetcher.filled(plan.request)
+                way = (request, plan.chain, caller.id, log, visit)
                 with self._service.board(*way) as reader:
                     answer = _Answer(self, http, reply, order, caller, reader, visit)
                     return await (answer.stream() if order.request.stream else answer.whole())
@@ -77,7 +80,13 @@ class ChatEndpoint:
             ) from None
 
     async def _decoded(self, body: bytes) -> openai_chat.Order:
-        decode = partial(openai_chat.decode, body, max_messages=self._config.server.max_messages)
+        decode = partial(
+            openai_chat.decode,
+            body,
+            max_messages=self._config.server.max_messages,
+            max_media=self._config.images.max_count,
+            links=self._config.images.fetch,
+        )
         # A schema may take a second to check, and images some time to unpack, in which the others
         # must be served. A name may be written with an escape.
         slow = len(body) > LARGE or b"schema" in body or b"parameters" in body or b"\\u" in body

@@ -43,7 +43,8 @@ def _sections(dice: random.Random, tag: str) -> Iterator[str]:
         yield f"\n# {_sentence(dice, 4).rstrip('.')} {number}\n\n{_paragraph(dice)}"
         yield f"<{tag}>\n" + "\n".join(f"- {_sentence(dice, 12)}" for _ in range(5)) + f"\n</{tag}>"
         yield "\n".join(f"{n}. **{_sentence(dice, 3)}** {_sentence(dice, 14)}" for n in (1, 2, 3))
-        yield f"```python\ndef step_{number}(path: str) -> None:\n    ...\n```\n{_sentence(dice, 5)}"
+        code = f"def step_{number}(path: str) -> None:\n    ...  # {_sentence(dice, 5)}"
+        yield f"```python\n{code}\n```"
         yield dice.choice(_ODD)
 
 

@@ -270,7 +270,7 @@ async def test_waiting_processes_are_ended_and_new_ones_started(
     tables = {"providers": {"claude": claude, "codex": off, "vibe": off}}
 
     def seat_pids() -> set[int]:
-        seats = house.service._pool._all()
+        seats = [s for kind in house.service._pool._kinds.values() for s in kind.seats]
         return {seat.worker.pid for seat in seats if seat.worker.pid and seat.worker.ready}
 
     async with open_house(tmp_path, plan, tables) as house:

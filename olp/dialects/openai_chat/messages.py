@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from olp.dialects.media import from_data_url, text_file
 from olp.errors import RequestError
-from olp.model import Media, Message, Part, Role, ToolCall
+from olp.media import from_data_url, image, text_file
+from olp.model import Link, Media, Message, Part, Role, ToolCall
 
 CANCELLED = "The call was cancelled: the client gave no result."
 
@@ -66,7 +66,7 @@ def conversation(messages: Sequence[ApiMessage]) -> tuple[Message, ...]:
             results = _results(messages, place)
             out += _paired(out[-1].calls, results)
             place += len(results)
-    if not any(message.text.strip() or message.media or message.calls for message in out):
+    if not any(m.text.strip() or m.media or m.links or m.calls for m in out):
         raise RequestError("there is no text in any message", param="messages")
     return tuple(out)
 
@@ -80,7 +80,7 @@ def _message(place: int, message: ApiMessage) -> Message:
         )
     role = Role.SYSTEM if message.role == "developer" else Role(message.role)
     content = _content(path, message.content)
-    if role is not Role.USER and any(isinstance(part, Media) for part in content):
+    if role is not Role.USER and not all(isinstance(part, str) for part in content):
         raise RequestError(
             f"{path}.content: only a user's message and a tool's result may hold images and files",
             param=f"{path}.content",
@@ -154,9 +154,8 @@ def _paired(calls: Sequence[ToolCall], results: Sequence[tuple[str, Message]]) -
 
 def _plain(parts: Sequence[Part]) -> str | tuple[Part, ...]:
     """Text alone as one string."""
-    if any(isinstance(part, Media) for part in parts):
-        return tuple(parts)
-    return "\n".join(part for part in parts if isinstance(part, str))
+    texts = [part for part in parts if isinstance(part, str)]
+    return "\n".join(texts) if len(texts) == len(parts) else tuple(parts)
 
 
 def _content(path: str, content: str | list[_Part] | None) -> list[Part]:
@@ -171,12 +170,18 @@ def _part(path: str, part: _Part) -> Part:
             return part.text or part.refusal or ""
         case "image_url":
             url = part.image_url.url if isinstance(part.image_url, _Url) else part.image_url
-            return from_data_url(f"{path}.image_url.url", url or "")
+            return _image(f"{path}.image_url.url", url or "")
         case "file":
             return _file(f"{path}.file", part.file or _File())
         case other:
             message = f"Unsupported value at {path}.type: content of type {other!r}."
             raise RequestError(message, code="unsupported_parameter", param=f"{path}.type")
+
+
+def _image(path: str, url: str) -> Media | Link:
+    if url[:8].lower().startswith(("http://", "https://")):
+        return Link(url, path)
+    return image(path, from_data_url(path, url))
 
 
 def _file(path: str, file: _File) -> Part:

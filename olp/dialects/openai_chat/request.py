@@ -13,7 +13,7 @@ from olp.dialects.openai_chat.params import HONOURED, ignored, refuse_unsupporte
 from olp.dialects.openai_chat.tools import ApiFunction, ApiTool, Toolbox, toolbox
 from olp.dialects.schemas import schema_problem
 from olp.errors import RequestError
-from olp.model import Effort, JsonFormat, Request
+from olp.model import Effort, JsonFormat, Message, Request
 
 # The number goes into a CLI's configuration, where a larger one would break the start.
 _Tokens = Annotated[int, Meta(ge=1, le=2**31 - 1)]
@@ -74,8 +74,11 @@ SMALL = 1024
 """Bytes of a parameter without effect that are unpacked all the same."""
 
 
-def decode(body: bytes, *, max_messages: int = 4096) -> Order:
-    """The request in `body`; RequestError 400 with the path of what is wrong."""
+def decode(
+    body: bytes, *, max_messages: int = 4096, max_media: int = 50, links: bool = False
+) -> Order:
+    """The request in `body`; RequestError 400 with the path of what is wrong. `max_media` bounds
+    its images and files, and `links` says whether images may be named by their address."""
     raw = _object(body)
     refuse_unsupported(raw)
     try:
@@ -87,6 +90,7 @@ def decode(body: bytes, *, max_messages: int = 4096) -> Order:
     if len(typed.messages) > max_messages:
         raise RequestError(f"at most {max_messages} messages are accepted", param="messages")
     messages = conversation(typed.messages)
+    _check_media(messages, max_media, links=links)
     box = _toolbox(typed)
     request = Request(
         model=typed.model,
@@ -107,6 +111,19 @@ def decode(body: bytes, *, max_messages: int = 4096) -> Order:
         include_usage=bool(options and options.include_usage),
         functions=bool(typed.functions),
     )
+
+
+def _check_media(messages: tuple[Message, ...], most: int, *, links: bool) -> None:
+    linked = [link for message in messages for link in message.links]
+    if linked and not links:
+        raise RequestError(
+            f"{linked[0].path}: images are sent along, as data URLs; this server's owner has not "
+            "switched on the fetching of addresses ([images] fetch)",
+            code="unsupported_parameter",
+            param=linked[0].path,
+        )
+    if len(linked) + sum(len(message.media) for message in messages) > most:
+        raise RequestError(f"at most {most} images and files are accepted", param="messages")
 
 
 def _toolbox(body: _Body) -> Toolbox:

@@ -11,9 +11,9 @@ import binascii
 import re
 
 from olp.errors import RequestError
-from olp.model import Media, Part
+from olp.model import Media
 
-MAX_IMAGE_BYTES = 10 * 1024 * 1024
+MAX_BYTES = 20 * 1024 * 1024
 """Of one image or file, unpacked. The vendors' own limits are between 5 and 20 MB."""
 
 _URL = re.compile(r"data:(?P<type>[\w.+/-]*)(?:;[\w.=+-]+)*;base64,", re.IGNORECASE)
@@ -31,7 +31,7 @@ _TEXT = ("application/json", "application/xml", "application/yaml", "application
 
 
 def from_data_url(path: str, url: str) -> Media:
-    """The image or file in `url`; RequestError 400 if there is none, or not one that can be used."""
+    """The image or file in `url`; RequestError 400 if there is none that can be used."""
     head = _URL.match(url)
     if head is None:
         told = "it must be a data URL with base64 (data:image/png;base64,…)"
@@ -44,8 +44,8 @@ def from_bytes(path: str, data: bytes, told: str) -> Media:
     which matters for what cannot be told from the bytes."""
     if not data:
         raise _refused(path, "it is empty")
-    if len(data) > MAX_IMAGE_BYTES:
-        raise _refused(path, f"it is larger than {MAX_IMAGE_BYTES >> 20} MiB")
+    if len(data) > MAX_BYTES:
+        raise _refused(path, f"it is larger than {MAX_BYTES >> 20} MiB")
     kind = next((name for magic, name in _MAGIC if data.startswith(magic)), None)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         kind = "image/webp"
@@ -54,7 +54,14 @@ def from_bytes(path: str, data: bytes, told: str) -> Media:
     return Media(kind or told, base64.b64encode(data).decode("ascii"))
 
 
-def text_file(path: str, media: Media) -> Part:
+def image(path: str, media: Media) -> Media:
+    """`media`, which must be an image; RequestError 400 if it is not."""
+    if not media.is_image:
+        raise _refused(path, f"it is no image, but {media.media_type or 'of an unknown type'}")
+    return media
+
+
+def text_file(path: str, media: Media) -> Media | str:
     """A file as the model is shown it: one of text becomes text."""
     if media.is_image or media.media_type == PDF:
         return media

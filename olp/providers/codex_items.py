@@ -1,0 +1,154 @@
+"""A conversation and the client's tools as Codex's app-server takes them: as the vendor's items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from olp.model import Media, Message, Request, Role, Tool, ToolCall
+from olp.providers.toolnames import Names, fitting
+
+_LONGEST_NAME = 128
+_LONGEST_ID = 64
+
+_TAKEN = ("exec_command", "shell_command", "request_user_input", "apply_patch")
+"""Names of its own tools. A client's tool of such a name would be left out without a word."""
+
+_KEPT = frozenset(
+    {
+        *("type", "properties", "required", "items", "enum", "additionalProperties", "anyOf"),
+        *("oneOf", "allOf", "$ref", "$defs", "definitions", "description", "minItems"),
+    }
+)
+"""What the CLI leaves of a schema."""
+
+_OF_NAMES = ("properties", "$defs", "definitions")
+"""Words of a schema that hold schemas by name."""
+
+_KEPT_BYTES = 4900
+"""Of a larger schema it leaves out the descriptions, or all."""
+
+
+def names_of(tools: Sequence[Tool]) -> Names:
+    """How the model knows the client's tools."""
+    return Names(tools, longest=_LONGEST_NAME, taken=_TAKEN)
+
+
+def tools_of(tools: Sequence[Tool], names: Names) -> dict[str, Any]:
+    """Parameters of a thread in which the model may call `tools`."""
+    if not tools:
+        return {}
+    told = [
+        {
+            "type": "function",
+            "name": names.outward(tool.name),
+            "description": _description(tool),
+            "inputSchema": tool.parameters,
+        }
+        for tool in tools
+    ]
+    # The raw events tell when the model has called for all that it wants.
+    return {"dynamicTools": told, "experimentalRawEvents": True}
+
+
+def _description(tool: Tool) -> str:
+    """With the schema, where the CLI would cut it short on its way to the model."""
+    schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
+    if len(schema.encode("utf-8", "replace")) <= _KEPT_BYTES and not _loses(tool.parameters):
+        return tool.description
+    return f"{tool.description}\n\nThe JSON Schema of its arguments, in full: {schema}".lstrip()
+
+
+def _loses(schema: Any) -> bool:
+    """Whether a schema has words in it that the CLI leaves out."""
+    if not isinstance(schema, Mapping):
+        return False
+    inner: list[Any] = []
+    for word, rule in schema.items():
+        if word not in _KEPT:
+            return True
+        named = word in _OF_NAMES and isinstance(rule, Mapping)
+        inner += rule.values() if named else rule if isinstance(rule, list) else [rule]
+    return any(_loses(one) for one in inner)
+
+
+def strict_schema(request: Request) -> Mapping[str, Any] | None:
+    """The schema of the wanted answer, if the vendor takes it as such."""
+    schema = request.format.schema if request.format else None
+    return schema if schema is not None and is_strict(schema) else None
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether the vendor takes a schema as the format of an answer: every object in it names all
+    that it may hold, and requires it. Any other is refused, and has to be told in words."""
+    if isinstance(schema, list):
+        return all(map(is_strict, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    inner = schema.get("properties")
+    if isinstance(inner, Mapping) or schema.get("type") == "object":
+        named = set(inner) if isinstance(inner, Mapping) else set()
+        closed = schema.get("additionalProperties") is False
+        if not closed or set(schema.get("required") or ()) != named:
+            return False
+    parts = [
+        value
+        for word, rule in schema.items()
+        for value in (rule.values() if word in _OF_NAMES and isinstance(rule, Mapping) else [rule])
+    ]
+    return all(map(is_strict, parts))
+
+
+def items_of(turns: Sequence[Message], names: Names) -> list[dict[str, Any]]:
+    """Earlier turns, as the vendor has them."""
+    return [item for turn in turns for item in _items(turn, names)]
+
+
+def _items(turn: Message, names: Names) -> Iterator[dict[str, Any]]:
+    if turn.role is Role.TOOL:
+        id = fitting(turn.answers, _LONGEST_ID)
+        yield {"type": "function_call_output", "call_id": id, "output": output_of(turn)}
+        return
+    if turn.role is Role.ASSISTANT:
+        if turn.text or not turn.calls:
+            yield _message("assistant", [{"type": "output_text", "text": turn.text}])
+        for call in turn.calls:
+            yield _function_call(call, names)
+        return
+    role = "developer" if turn.role is Role.SYSTEM else "user"
+    yield _message(role, [_content(part) for part in turn.parts])
+
+
+def _message(role: str, content: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _function_call(call: ToolCall, names: Names) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "name": names.outward(call.name),
+        "arguments": call.arguments,
+        "call_id": fitting(call.id, _LONGEST_ID),
+    }
+
+
+def _content(part: str | Media) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    return {"type": "input_image", "image_url": part.url}
+
+
+def output_of(turn: Message) -> str | list[dict[str, Any]]:
+    """The result of a call: text alone as such, and images as parts."""
+    return [_content(part) for part in turn.parts if part] if turn.media else turn.text
+
+
+def input_of(turn: Message) -> list[dict[str, Any]]:
+    """What a turn is started with."""
+    return [
+        {"type": "text", "text": part, "text_elements": []}
+        if isinstance(part, str)
+        else {"type": "image", "url": part.url}
+        for part in turn.parts
+    ]

@@ -1,0 +1,138 @@
+"""Fetches the images that a request names by their address, where the owner switched that on.
+
+It is a client that says what is fetched, and this machine that fetches it: so nothing of the house
+is to be reached by it. Every address that a name leads to is looked at when the connection is made,
+redirects included, and what does not stand on the open internet is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from olp.config import ImagesConfig
+from olp.errors import RequestError
+from olp.media import from_bytes, image
+from olp.model import Link, Media, Message, Part, Request
+
+FETCH_S = 20.0
+"""Seconds that all images of a request may take."""
+
+MAX_REDIRECTS = 3
+
+
+def is_public(address: str) -> bool:
+    """Whether `address` is of the open internet, and not of this machine, its network, or a way
+    around that."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo and ip.teredo[1])
+        if inner or ip in _NAT64:
+            return False
+    return ip.is_global and not (ip.is_multicast or ip.is_reserved)
+
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/32")
+
+
+class _PublicResolver(AbstractResolver):
+    """Names, as far as they lead to addresses that may be asked."""
+
+    def __init__(self, allowed: Callable[[str], bool]) -> None:
+        self._inner = aiohttp.ThreadedResolver()
+        self._allowed = allowed
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await self._inner.resolve(host, port, family)
+        kept = [one for one in found if self._allowed(one["host"])]
+        if not kept:
+            raise OSError("not an address of the open internet")
+        return kept
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Fetcher:
+    """Fills in images. `allowed` says whether an IP address may be asked."""
+
+    def __init__(self, config: ImagesConfig, allowed: Callable[[str], bool] = is_public) -> None:
+        self._config = config
+        self._allowed = allowed
+
+    async def filled(self, request: Request) -> Request:
+        """`request` with its images in the place of their addresses; RequestError 400 if one cannot
+        be had."""
+        links = dict.fromkeys(link for message in request.messages for link in message.links)
+        if not links:
+            return request
+        connector = aiohttp.TCPConnector(resolver=_PublicResolver(self._allowed))
+        try:
+            async with (
+                asyncio.timeout(FETCH_S),
+                aiohttp.ClientSession(connector=connector, trust_env=False) as session,
+            ):
+                images = {link: await self._fetched(session, link) for link in links}
+        except TimeoutError:
+            raise _refused("messages", f"its images did not come within {FETCH_S:g} s") from None
+        return replace(request, messages=tuple(_with(m, images) for m in request.messages))
+
+    async def _fetched(self, session: aiohttp.ClientSession, link: Link) -> Media:
+        url = URL(link.url)
+        try:
+            for _ in range(MAX_REDIRECTS + 1):
+                self._check(link, url)
+                async with session.get(url, allow_redirects=False) as response:
+                    if response.status in (301, 302, 303, 307, 308):
+                        url = url.join(URL(response.headers.get("Location", "")))
+                        continue
+                    if response.status != 200:
+                        raise _refused(link.path, f"its server answered {response.status}")
+                    told = response.content_type.lower()
+                    found = from_bytes(link.path, await self._read(link, response), told)
+                    return image(link.path, found)
+        except (aiohttp.ClientError, OSError, ValueError):
+            raise _refused(link.path, "it could not be fetched") from None
+        raise _refused(link.path, "it is redirected too often")
+
+    def _check(self, link: Link, url: URL) -> None:
+        """What no connection would look at: an address that is written as a number."""
+        if url.scheme not in ("http", "https") or not url.host or url.user:
+            raise _refused(link.path, "it must be an http or https address")
+        try:
+            allowed = self._allowed(url.host)
+        except ValueError:
+            return  # a name: the resolver looks at what it leads to
+        if not allowed:
+            raise _refused(link.path, "it could not be fetched")
+
+    async def _read(self, link: Link, response: aiohttp.ClientResponse) -> bytes:
+        limit = int(self._config.max_mb * 1024 * 1024)
+        data = bytearray()
+        async for chunk in response.content.iter_chunked(64 * 1024):
+            data += chunk
+            if len(data) > limit:
+                raise _refused(link.path, f"it is larger than {self._config.max_mb:g} MiB")
+        return bytes(data)
+
+
+def _with(message: Message, images: Mapping[Link, Media]) -> Message:
+    if not message.links:
+        return message
+    parts: tuple[Part, ...] = tuple(
+        images[part] if isinstance(part, Link) else part for part in message.content
+    )
+    return replace(message, content=parts)
+
+
+def _refused(path: str, reason: str) -> RequestError:
+    return RequestError(f"{path}: {reason}", code="invalid_value", param=path)
