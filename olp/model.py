@@ -238,7 +238,8 @@ class Launch:
     `PRIVATE_DIR` in `argv` and `env`. `links` are symbolic links in that folder to files of the
     user's own (a login); what the CLI wrote in their place is carried back when it has ended.
     `collect` names files of that folder that are read when the CLI has ended. `grace_s` is how
-    long it may take to end when it is asked to, before it is killed.
+    long it may take to end when it is asked to, before it is killed. `socket` names a unix socket
+    in that folder on which OLP listens to the CLI.
     """
 
     argv: tuple[str, ...]
@@ -247,3 +248,4 @@ class Launch:
     links: Mapping[str, str] = field(default_factory=dict)
     collect: tuple[str, ...] = ()
     grace_s: float = 5.0
+    socket: str = ""

@@ -17,9 +17,6 @@ MAX_FILE_LINES = 300
 MAX_FUNCTION_LINES = 40
 
 LONG_FILES: dict[str, str] = {
-    "olp/providers/claude.py": "one CLI, one file: its failures alone are a hundred lines",
-    "olp/providers/codex.py": "one CLI, one file: two protocols over one set of facts",
-    "olp/providers/vibe.py": "one CLI, one file, and its configuration is made here",
     "olp/core/walk.py": "the whole fallback rule, which must be readable in one place",
 }
 """Files that may be longer, and why."""

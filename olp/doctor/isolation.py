@@ -24,7 +24,8 @@ from olp.doctor.trap import Trap, attempts, lay
 from olp.doctor.vendor import Asked, MockVendor, tool_names
 from olp.events import Event, Failed, Text
 from olp.model import Launch, Message, Request, Role
-from olp.providers.base import ALLOWED, Driver, Setting
+from olp.providers.base import Driver, Setting
+from olp.providers.environment import ALLOWED
 
 RUN_S = 45.0
 """The longest that one run may take; the slowest CLI needs 6 s on two free cores."""

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import structs
 
@@ -30,6 +30,14 @@ class Write:
 def json_line(message: Mapping[str, Any]) -> Write:
     """`message` as a line of JSON."""
     return Write(json.dumps(message).encode() + b"\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer to a question that the CLI asked on its socket, by that question's number."""
+
+    connection: int
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ class Ready:
     """The CLI is started and can take a request."""
 
 
-Step = Event | Write | CloseInput | Settle | Halt | Ready
+Step = Event | Write | Reply | CloseInput | Settle | Halt | Ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,14 @@ class Driver(Protocol):
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         """The closing events; the last is a Done or a Failed."""
+
+
+@runtime_checkable
+class Callee(Protocol):
+    """A protocol whose CLI also asks on a socket (`Launch.socket`)."""
+
+    def called(self, connection: int, line: str) -> Sequence[Step]:
+        """What one question means; `Reply` answers it, now or later."""
 
 
 class Session(Protocol):
@@ -163,7 +179,8 @@ class Facts:
     CLI can be given a token limit. `user_login` are the files of a shared login, relative to the
     user's home. `passes` are variables of OLP's own environment that carry this CLI's login.
     `inert_tools` are tools that still stand in the request to the vendor and do nothing. `windows`
-    are the quota windows that it tells of. `can` is what a request may need of it.
+    are the quota windows that it tells of. `can` is what a request may need of it,
+    and `apart` are two of these that it cannot do in one request.
     """
 
     name: str
@@ -179,6 +196,7 @@ class Facts:
     native: tuple[str, ...] = ()
     user_login: tuple[str, ...] = ()
     passes: tuple[str, ...] = ()
+    apart: tuple[tuple[Ability, Ability], ...] = ()
     inert_tools: tuple[str, ...] = ()
     windows: tuple[str, ...] = ()
     can: tuple[Ability, ...] = (Ability.SCHEMA, Ability.EFFORT)
@@ -242,8 +260,11 @@ class Provider(Protocol):
         """Commands that cost no quota, for the doctor: `version` and, where there is one, `login`
         (exit code 0 means that a login is present)."""
 
-    def session(self, setting: Setting) -> tuple[Launch, Session] | None:
-        """How to start the CLI ahead of a request, and the protocol of it; None if it cannot."""
+    def session(
+        self, setting: Setting, request: Request | None = None, model: str = ""
+    ) -> tuple[Launch, Session] | None:
+        """How to start the CLI ahead of any request, and the protocol of it; None if it cannot.
+        With a `request` for `model`, which a one-shot cannot answer, it is started for that."""
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
         """How to ask the CLI, without spending quota, for its models (Listed), for what is left of
@@ -252,36 +273,3 @@ class Provider(Protocol):
     def mocked(self, setting: Setting, url: str) -> Setting:
         """`setting` with the CLI pointed at a stand-in for its vendor at `url` (without a path),
         and with a login that no vendor accepts: for the doctor's self-test and for tests."""
-
-
-ALLOWED = frozenset(
-    {
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TMPDIR",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-        "NODE_EXTRA_CA_CERTS",
-        "SYSTEMROOT",
-    }
-)
-"""Names that every CLI gets from OLP's environment, `LC_*` besides. Everything else is left out:
-a list of what to remove would miss the next secret."""
-
-
-def child_environment(setting: Setting, facts: Facts, own: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment of a CLI: the allowed names, its own login, what the provider sets,
-    and last what the owner wrote into `env`."""
-    env = {
-        name: value
-        for name, value in setting.environ.items()
-        if name in ALLOWED or name.startswith("LC_") or name in facts.passes
-    }
-    env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
-    env["HOME"] = setting.home
-    return env | dict(own) | dict(setting.config.env)

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from olp.model import Media, Message, Request, Role, Tool, ToolCall
-from olp.providers.toolnames import Names, fitting
+from olp.providers.base import Write, json_line
+from olp.providers.opencalls import CANCELLED
+from olp.providers.toolnames import Names, marked
 
 _LONGEST_NAME = 128
 _LONGEST_ID = 64
@@ -76,7 +78,9 @@ def _loses(schema: Any) -> bool:
 def strict_schema(request: Request) -> Mapping[str, Any] | None:
     """The schema of the wanted answer, if the vendor takes it as such."""
     schema = request.format.schema if request.format else None
-    return schema if schema is not None and is_strict(schema) else None
+    if schema is None or schema.get("type") != "object":
+        return None
+    return schema if is_strict(schema) else None
 
 
 def is_strict(schema: Any) -> bool:
@@ -107,7 +111,7 @@ def items_of(turns: Sequence[Message], names: Names) -> list[dict[str, Any]]:
 
 def _items(turn: Message, names: Names) -> Iterator[dict[str, Any]]:
     if turn.role is Role.TOOL:
-        id = fitting(turn.answers, _LONGEST_ID)
+        id = marked(turn.answers, _LONGEST_ID)
         yield {"type": "function_call_output", "call_id": id, "output": output_of(turn)}
         return
     if turn.role is Role.ASSISTANT:
@@ -129,7 +133,7 @@ def _function_call(call: ToolCall, names: Names) -> dict[str, Any]:
         "type": "function_call",
         "name": names.outward(call.name),
         "arguments": call.arguments,
-        "call_id": fitting(call.id, _LONGEST_ID),
+        "call_id": marked(call.id, _LONGEST_ID),
     }
 
 
@@ -152,3 +156,19 @@ def input_of(turn: Message) -> list[dict[str, Any]]:
         else {"type": "image", "url": part.url}
         for part in turn.parts
     ]
+
+
+def result_of(number: int, message: Message | None) -> Write:
+    """The answer to the CLI's question `number` for the result of a call."""
+    content = output_of(message) if message is not None else CANCELLED
+    if isinstance(content, str):
+        content = [{"type": "input_text", "text": content}]
+    items = [_content_item(part) for part in content]
+    fine = message is not None and not message.cancelled
+    return json_line({"id": number, "result": {"contentItems": items, "success": fine}})
+
+
+def _content_item(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "input_image":
+        return {"type": "inputImage", "imageUrl": part["image_url"]}
+    return {"type": "inputText", "text": part["text"]}

@@ -8,7 +8,7 @@ written nowhere.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -28,53 +28,35 @@ from olp.events import (
 )
 from olp.model import Message, Request, Role
 from olp.providers.base import Exit, Ready, Step, Write, is_json, json_line, parse_line
+from olp.providers.codex_facts import NO_SYSTEM, explained
 from olp.providers.codex_items import (
     input_of,
     items_of,
     names_of,
-    output_of,
+    result_of,
     strict_schema,
     tools_of,
 )
 from olp.providers.codex_survey import windows_of
-from olp.providers.opencalls import CANCELLED, OpenCalls, only_results
+from olp.providers.opencalls import OpenCalls, only_results
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
-
-_CODES: Mapping[str, Trouble] = {
-    "usageLimitExceeded": Trouble.QUOTA_EXHAUSTED,
-    "sessionBudgetExceeded": Trouble.QUOTA_EXHAUSTED,
-    "rateLimitExceeded": Trouble.RATE_LIMITED,
-    "serverOverloaded": Trouble.OVERLOADED,
-    "internalServerError": Trouble.OVERLOADED,
-    "unauthorized": Trouble.AUTH_MISSING,
-    "badRequest": Trouble.BAD_REQUEST,
-    "contextWindowExceeded": Trouble.CONTEXT_TOO_LONG,
-    "modelNotFound": Trouble.MODEL_NOT_FOUND,
-    "responseStreamDisconnected": Trouble.SPAWN_FAILED,
-    "responseStreamConnectionFailed": Trouble.SPAWN_FAILED,
-}
 
 _HARMLESS_ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "dynamicToolCall")
 
 MAX_INPUT_CHARS = 1_000_000
 """Characters that a turn can be started with. What is longer goes in with the earlier turns."""
 
-Explain = Callable[[str, Trouble | None, int | None, datetime], Failed]
-"""Makes the failure for a message, given what its code and its HTTP status already tell."""
-
 
 class CodexSession:
-    """The protocol of one app-server. `system` stands in for a missing system prompt."""
+    """The protocol of one app-server, whose threads work in the folder `work`."""
 
     reusable = True
     keeps_max_tokens = False
 
-    def __init__(self, version: str, system: str, work: str, explain: Explain) -> None:
+    def __init__(self, version: str, work: str) -> None:
         self._version = version
-        self._system = system
         self._work = work
-        self._explain = explain
         self._count = 0
         self._calls: dict[int, str] = {}
         self._thread: str | None = None
@@ -132,7 +114,7 @@ class CodexSession:
                 approvalPolicy="never",
                 environments=[],
                 model=model,
-                baseInstructions=system or self._system,
+                baseInstructions=system or NO_SYSTEM,
                 **tools_of(request.tools, self._names),
             ),
         ]
@@ -141,7 +123,7 @@ class CodexSession:
         self._request, self._now, self._told = request, now, 0
         if self.parked:
             given = self._calls_open.give(request.latest)
-            return [_result(number, message) for number, message in given]
+            return [result_of(number, message) for number, message in given]
         assert self._thread is not None
         return self._begin_turn(self._thread, request.latest)
 
@@ -199,7 +181,7 @@ class CodexSession:
             said = json.dumps(params.get("arguments"), ensure_ascii=False)
             alone = [*self._called(id, str(params.get("tool")), said), Done(Finish.TOOL_CALLS)]
         given = self._calls_open.asked(id, number)
-        return [*alone, *(_result(number, message) for number, message in given)]
+        return [*alone, *(result_of(number, message) for number, message in given)]
 
     def _called(self, id: str, shown: str, arguments: str) -> list[Step]:
         name = self._names.inward(shown)
@@ -223,7 +205,7 @@ class CodexSession:
         if error := message.get("error"):
             said = str(error.get("message") or "no reason given")
             quiet = method in ("turn/interrupt", "thread/unsubscribe")
-            return [] if quiet else [self._failed(said, None, None)]
+            return [] if quiet else [self._failed({"message": said})]
         result = message.get("result") or {}
         match method:
             case "initialize":
@@ -282,7 +264,7 @@ class CodexSession:
         error = params.get("error") or {}
         if not params.get("willRetry"):
             return []
-        failed = self._explained(error)
+        failed = self._failed(error)
         lasting = (Trouble.AUTH_MISSING, Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
         return [failed] if failed.trouble in lasting else []
 
@@ -297,43 +279,16 @@ class CodexSession:
         if "content_filter" in said:
             return [Done(Finish.CONTENT_FILTER)]
         if turn.get("status") != "completed" or error:
-            return [self._explained(error or {})]
+            return [self._failed(error or {})]
         return [Done(), Ready()]
 
-    # --- failures ------------------------------------------------------------------------------
-
-    def _explained(self, error: Mapping[str, Any]) -> Failed:
-        info = error.get("codexErrorInfo")
-        status = None
-        if isinstance(info, dict) and info:
-            name, more = next(iter(info.items()))
-            status = more.get("httpStatusCode") if isinstance(more, dict) else None
-        else:
-            name = str(info)
-        said = str(error.get("message") or "codex gave no reason")
-        return self._failed(said, _CODES.get(name), status)
-
-    def _failed(self, said: str, known: Trouble | None, status: int | None) -> Failed:
-        assert self._now is not None
-        return self._explain(said, known, status, self._now)
+    def _failed(self, error: Mapping[str, Any]) -> Failed:
+        if self._now is None:
+            return Failed(Trouble.SPAWN_FAILED, str(error.get("message")))
+        return explained(error, self._now)
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
-
-
-def _result(number: int, message: Message | None) -> Write:
-    content = output_of(message) if message is not None else CANCELLED
-    if isinstance(content, str):
-        content = [{"type": "input_text", "text": content}]
-    items = [_content_item(part) for part in content]
-    fine = message is not None and not message.cancelled
-    return json_line({"id": number, "result": {"contentItems": items, "success": fine}})
-
-
-def _content_item(part: Mapping[str, Any]) -> dict[str, Any]:
-    if part["type"] == "input_image":
-        return {"type": "inputImage", "imageUrl": part["image_url"]}
-    return {"type": "inputText", "text": part["text"]}
 
 
 def _usage(last: Mapping[str, Any]) -> Usage:

@@ -40,7 +40,7 @@ class Demo:
     ) -> tuple[Launch, Driver]:
         return self._claude.launch(request, model, _as_module(setting), now)
 
-    def session(self, setting: Setting) -> None:
+    def session(self, setting: Setting, request: Request | None = None, model: str = "") -> None:
         return None  # it starts at once as it is
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:

@@ -1,7 +1,7 @@
 """Names of the client's tools, as a CLI takes them, and back again.
 
-A client may use any name; a CLI takes some letters and not too many of them. A name that does not
-fit is written with a mark of the whole, so that no two become one.
+A client may use any name; a CLI takes some letters and not too many of them, and has tools of its
+own. A name that does not fit is written another way, and no two become one.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _MARK = 8
 
 
-def fitting(name: str, longest: int, taken: Sequence[str] = ()) -> str:
-    """`name` with letters, digits, `_` and `-` alone, at most `longest` of them, and none of
-    `taken`."""
+def marked(name: str, longest: int) -> str:
+    """`name` with letters, digits, `_` and `-` alone, at most `longest` of them: as it is, or with
+    a mark of the whole."""
     plain = _ODD.sub("_", name)
-    if plain == name and len(name) <= longest and name not in taken:
+    if plain == name and 0 < len(name) <= longest:
         return name
     mark = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_MARK]
-    return f"{plain[: longest - _MARK - 1]}_{mark}"
+    return f"t{mark}_{plain}"[:longest]
 
 
 class Names:
-    """Those of one request's tools. `prefix` stands before each where the CLI shows it."""
+    """Those of one request's tools. `prefix` stands before each where the CLI shows it, `taken` are
+    its own, and an `identifier` has no `-` and does not begin with a digit."""
 
     def __init__(
         self,
@@ -36,18 +37,34 @@ class Names:
         longest: int = 64,
         prefix: str = "",
         taken: Sequence[str] = (),
+        identifier: bool = False,
     ) -> None:
         self._longest = longest
         self._prefix = prefix
         self._taken = taken
-        self._back = {self.outward(tool.name): tool.name for tool in tools}
+        self._identifier = identifier
+        self._out: dict[str, str] = {}
+        self._back: dict[str, str] = {}
+        # Those that can stay as they are come first, so that no other one takes their place.
+        for tool in sorted(tools, key=lambda tool: self._fits(tool.name) != tool.name):
+            name = self._fits(tool.name)
+            if name in self._back:
+                name = marked(f"{tool.name} ", longest)
+            self._out[tool.name], self._back[name] = name, tool.name
+
+    def _fits(self, name: str) -> str:
+        if name in self._taken:
+            name = f"client_{name}"
+        if self._identifier and (name[:1].isdigit() or "-" in name):
+            name = f"n_{name.replace('-', '_')}"
+        return marked(name, self._longest)
 
     def __bool__(self) -> bool:
         return bool(self._back)
 
     def outward(self, name: str) -> str:
         """The name that the CLI is told."""
-        return fitting(name, self._longest, self._taken)
+        return self._out.get(name) or self._fits(name)
 
     def shown(self, name: str) -> str:
         """The name that the model knows it by."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
-from olp.model import JsonFormat, Message, Request, Role, ToolCall
+from olp.model import JsonFormat, Media, Message, Request, Role, ToolCall
 
 _INTRO = (
     "The conversation so far stands below, oldest turn first, each turn between <{tag}> tags. "
@@ -24,6 +25,9 @@ _OUTRO = {
     Role.TOOL: "Write the assistant's next turn: its text alone, without tags.",
     Role.ASSISTANT: "Continue the assistant's last turn from where it ends: only the new text.",
 }
+_WITH_TOOLS = (
+    "Go on as the assistant: call tools, or write its next turn, the text alone without tags."
+)
 
 
 def prompt_of(request: Request) -> str:
@@ -33,14 +37,15 @@ def prompt_of(request: Request) -> str:
         return request.system
     if len(turns) == 1 and turns[0].role is Role.USER:
         return turns[0].text
-    return transcript(turns)
+    return transcript(turns, tools=bool(request.tools))
 
 
-def transcript(turns: Sequence[Message]) -> str:
-    """All turns as one text. `turns` is not empty."""
+def transcript(turns: Sequence[Message], *, tools: bool = False) -> str:
+    """All turns as one text. `turns` is not empty; `tools` says whether the model may call some."""
     tag = _tag(turns)
+    outro = _WITH_TOOLS if tools else _OUTRO[turns[-1].role]
     rendered = [f'<{tag} role="{turn.role}">\n{told(turn)}\n</{tag}>' for turn in turns]
-    return "\n\n".join([_INTRO.format(tag=tag), *rendered, _OUTRO[turns[-1].role]])
+    return "\n\n".join([_INTRO.format(tag=tag), *rendered, outro])
 
 
 def told(turn: Message) -> str:
@@ -59,6 +64,21 @@ def told_call(call: ToolCall) -> str:
 def told_result(turn: Message) -> str:
     """The result of a call in words."""
     return f"[Result of {turn.answers or 'the call'}:]\n{turn.text}"
+
+
+def marked(turns: Sequence[Message]) -> list[Message]:
+    """The turns with a word in the place of each image, which are numbered through."""
+    count, out = 0, []
+    for turn in turns:
+        words = []
+        for part in turn.parts:
+            if isinstance(part, Media):
+                count += 1
+                words.append(f"[Image {count}]")
+            else:
+                words.append(part)
+        out.append(replace(turn, content="\n".join(words)) if turn.media else turn)
+    return out
 
 
 def _tag(turns: Sequence[Message]) -> str:

@@ -1,7 +1,5 @@
-"""Mistral Vibe: `vibe -p` with streaming output.
+"""Mistral Vibe: `vibe -p` with streaming output, and `vibe-acp`.
 
-Its output is whole entries: the prompt is echoed, and a message is the answer only when its
-outcome is `committed`. Usage and error codes stand in a report, export.json, written as it exits.
 Its tools cannot be taken away, only forbidden one by one, so an entry that shows one ends the
 process. It runs in a private VIBE_HOME with a configuration made for this one request, and in a
 private HOME, because it also looks for skills there.
@@ -10,47 +8,21 @@ private HOME, because it also looks for skills there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import tomli_w
 
-from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.model import PRIVATE_DIR, Effort, Launch, Request
-from olp.providers.base import (
-    CloseInput,
-    Exit,
-    Facts,
-    Setting,
-    Settle,
-    Step,
-    Write,
-    adapted,
-    child_environment,
-    login_hint,
-    parse_line,
-)
-from olp.providers.notices import Patterns, by_status, classify, http_status, plain, reset_time
+from olp.providers.base import Driver as BaseDriver
+from olp.providers.base import Setting, adapted
+from olp.providers.environment import child_environment
 from olp.providers.transcript import prompt_of, system_of
+from olp.providers.vibe_answer import Driver
+from olp.providers.vibe_facts import FACTS
 from olp.providers.vibe_session import VibeSession
-
-FACTS = Facts(
-    name="vibe",
-    rank=3,
-    title="Mistral Vibe",
-    program="vibe",
-    install="pip install mistral-vibe",
-    login="vibe --setup",
-    tested=("2.26.0", "3.0.2"),
-    models=("mistral-medium-3.5",),
-    keeps_max_tokens=True,
-    user_login=(".vibe/.env",),
-    passes=("MISTRAL_API_KEY",),
-    inert_tools=(
-        *("bash", "write_file", "edit", "read_file", "run_typescript", "skill"),
-        "search_tool_functions",
-    ),
-)
+from olp.providers.vibe_tools import SOCKET, VibeToolSession
 
 _FLAGS = ("-p", "--output", "streaming", "--agent", "olp", "--output-dir", f"{PRIVATE_DIR}/out")
 
@@ -102,31 +74,9 @@ _THINKING = {
 
 NO_SYSTEM = "You are a helpful assistant."
 
-REPORT_S = 3.0
-"""How long the CLI may take to write its report when the answer is there."""
-
 GRACE_S = 0.3
 """How long it may take to end when it is asked to: it would wait for the end of the answer under
 way, and keeps nothing that an abrupt end could spoil."""
-
-_CODES = {
-    "rate_limit": Trouble.RATE_LIMITED,
-    "context_too_long": Trouble.CONTEXT_TOO_LONG,
-    "invalid_api_key": Trouble.AUTH_MISSING,
-    "invalid_model": Trouble.MODEL_NOT_FOUND,
-    "incomplete_stream": Trouble.SPAWN_FAILED,
-}
-
-_PATTERNS: Patterns = (
-    (r"missing \S+ environment variable|invalid api key|unauthorized", Trouble.AUTH_MISSING),
-    (r"spending limit|payment_required|quota|out of credits", Trouble.QUOTA_EXHAUSTED),
-    (r"monthly (usage )?limit|usage limit", Trouble.QUOTA_EXHAUSTED),
-    (r"too large for model with|maximum context length", Trouble.CONTEXT_TOO_LONG),
-    (r"invalid_model|invalid model|not found in configuration", Trouble.MODEL_NOT_FOUND),
-    (r"rate limit", Trouble.RATE_LIMITED),
-    (r"peer closed connection|incomplete chunked read|connection", Trouble.SPAWN_FAILED),
-    (r"validation errors? for unmarshaller", Trouble.SPAWN_FAILED),
-)
 
 
 class Vibe:
@@ -149,18 +99,30 @@ class Vibe:
         )
         return launch, Driver(prompt_of(request), model, now=now)
 
-    def session(self, setting: Setting) -> tuple[Launch, VibeSession]:
-        model = setting.config.default_model or FACTS.models[0]
-        nothing_asked = Request(model, ())
-        config = _configuration(nothing_asked, model, setting.config.config)
+    def session(
+        self, setting: Setting, request: Request | None = None, model: str = ""
+    ) -> tuple[Launch, VibeSession | VibeToolSession]:
+        model = model or setting.config.default_model or FACTS.models[0]
+        request = request or Request(model, ())
+        if request.tools:
+            return self._with_tools(setting, request, model)
+        config = _configuration(request, model, setting.config.config)
         files = _home(config | {"default_agent": "olp"}, NO_SYSTEM)
         argv = (_beside(setting.command[0], "vibe-acp"), *setting.command[1:])
         launch = Launch(
             argv, _environment(setting), files=files, links=_links(setting), grace_s=GRACE_S
         )
-        return launch, VibeSession(model, setting.work, _explain)
+        return launch, VibeSession(model, request, setting.work)
 
-    def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
+    def _with_tools(
+        self, setting: Setting, request: Request, model: str
+    ) -> tuple[Launch, VibeToolSession]:
+        launch, driver = self.launch(request, model, setting, datetime.min)
+        argv = (*launch.argv, "--agent-socket", f"{PRIVATE_DIR}/{SOCKET}")
+        session = VibeToolSession(request.tools, driver, parallel=request.parallel_calls)
+        return replace(launch, argv=argv, socket=SOCKET), session
+
+    def survey(self, setting: Setting) -> Sequence[tuple[Launch, BaseDriver]]:
         return ()  # it tells neither its models nor what is left of the plan
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
@@ -230,6 +192,8 @@ def _configuration(request: Request, model: str, owner: Mapping[str, Any]) -> di
         entry = {"name": name, "provider": "mistral", "alias": model}
         models.append(entry)
     if entry is not None:
+        # Without this word an image becomes a word, and nothing tells.
+        entry.setdefault("supports_images", True)
         entry.update(wanted)
     return config | ({"models": models} if models else {})
 
@@ -241,111 +205,6 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         nested = isinstance(inner, Mapping) and isinstance(value, Mapping)
         out[key] = _merged(inner, value) if nested else value  # type: ignore[arg-type]
     return out
-
-
-class Driver:
-    """The protocol of one `vibe -p` run."""
-
-    def __init__(self, prompt: str, model: str, *, now: datetime) -> None:
-        self._prompt = prompt
-        self._model = model
-        self._now = now
-        self._started = False
-        self._answered = False
-        self._partial = ""
-
-    def start(self) -> Sequence[Step]:
-        return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
-
-    def receive(self, line: str) -> Sequence[Step]:
-        entry = parse_line(line)
-        if not entry:
-            return []
-        first: list[Step] = [] if self._started else [Started()]
-        self._started = True
-        return [*first, *self._entry(entry)]
-
-    def _entry(self, entry: Mapping[str, Any]) -> Sequence[Step]:
-        match entry.get("type"):
-            case "effect" | "callback":
-                what = entry.get("title") or entry.get("type")
-                return [
-                    Failed(Trouble.SPAWN_FAILED, f"vibe tried its own tool {what}; OLP ended it")
-                ]
-            case "reasoning":
-                return [Reasoning(str(entry.get("text") or ""))]
-            case "message" if entry.get("role") == "assistant":
-                return self._message(entry)
-            case _:
-                return []
-
-    def _message(self, entry: Mapping[str, Any]) -> Sequence[Step]:
-        text = "".join(
-            str(part.get("text") or "")
-            for part in entry.get("content") or ()
-            if isinstance(part, dict) and part.get("type") == "text"
-        )
-        outcome = entry.get("outcome") or {}
-        if outcome.get("type") == "committed":
-            self._answered = True
-            return [Text(text), Settle(REPORT_S)]
-        if outcome.get("cause") == "retry":
-            # The CLI would ask again by itself, which is a second request for the same answer.
-            return [Text(text), Failed(Trouble.SPAWN_FAILED, "vibe gave up a part of its answer")]
-        self._partial = text
-        return []
-
-    def exited(self, exit: Exit) -> Sequence[Event]:
-        report = parse_line(exit.files.get("out/export.json", b"").decode("utf-8", "replace"))
-        usage = _usage(report)
-        outcome = report.get("outcome")
-        if self._answered and exit.code in (0, None) and outcome in ("finished", None):
-            return [*usage, Done()]
-        if self._answered and outcome == "length":
-            return [*usage, Done(Finish.LENGTH)]
-        failed = self._failure(report, exit)
-        salvage = self._partial and failed.trouble is Trouble.SPAWN_FAILED
-        return [Text(self._partial), failed] if salvage else [failed]
-
-    def _failure(self, report: Mapping[str, Any], exit: Exit) -> Failed:
-        error = report.get("error") or {}
-        text = str(error.get("message") or exit.told("vibe"))
-        status = http_status(text)
-        code = str(error.get("code") or "")
-        if code == "refusal" or report.get("outcome") == "refusal":
-            return Failed(Trouble.BAD_REQUEST, plain(text), status)
-        trouble = _CODES.get(code)
-        if trouble is None and not report and classify(text, _PATTERNS) is None:
-            trouble = by_status(status) or Trouble.SPAWN_FAILED
-        return _explain(text, trouble, self._now)
-
-
-def _explain(text: str, known: Trouble | None, now: datetime) -> Failed:
-    """The failure that `text` tells of, as far as nothing better is `known`. The vendor's 429 is
-    the same for a plan that is used up, unless its words say so."""
-    status = http_status(text)
-    said = classify(text, _PATTERNS)
-    if known in (None, Trouble.RATE_LIMITED) and said is Trouble.QUOTA_EXHAUSTED:
-        known = said
-    trouble = known or said or by_status(status) or Trouble.UNKNOWN
-    if trouble is Trouble.AUTH_MISSING:
-        return Failed(trouble, login_hint(FACTS), status)
-    limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
-    return Failed(trouble, plain(text), status, reset_time(text, now) if limited else None)
-
-
-def _usage(report: Mapping[str, Any]) -> list[Event]:
-    usage = report.get("usage")
-    if not isinstance(usage, dict):
-        return []
-    return [
-        Usage(
-            input=usage.get("input_tokens") or 0,
-            output=usage.get("output_tokens") or 0,
-            cached=usage.get("cached_input_tokens") or 0,
-            cost=report.get("cost_usd"),
-        )
-    ]
 
 
 PROVIDER = Vibe()

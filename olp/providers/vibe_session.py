@@ -8,14 +8,15 @@ conversation.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Message, Request, Role
 from olp.providers.base import Exit, Ready, Step, Write, parse_line
-from olp.providers.transcript import system_of, transcript
+from olp.providers.transcript import marked, system_of, transcript
+from olp.providers.vibe_facts import explain
 
 _CODES: Mapping[int, Trouble] = {
     -32000: Trouble.AUTH_MISSING,
@@ -31,20 +32,17 @@ _STOPS: Mapping[str, Finish] = {
     "refusal": Finish.CONTENT_FILTER,
 }
 
-Explain = Callable[[str, Trouble | None, datetime], Failed]
-"""Makes the failure for a message, given what its code already tells."""
-
 
 class VibeSession:
-    """The protocol of one such process, started for `model`."""
+    """The protocol of one such process, started for `model` and the limits of `request`."""
 
     reusable = True
     keeps_max_tokens = False
 
-    def __init__(self, model: str, work: str, explain: Explain) -> None:
+    def __init__(self, model: str, request: Request, work: str) -> None:
         self._model = model
+        self._made_for = request.effort, request.max_tokens
         self._work = work
-        self._explain = explain
         self._count = 0
         self._calls: dict[int, str] = {}
         self._spare: str | None = None
@@ -54,9 +52,22 @@ class VibeSession:
         self._now: datetime | None = None
 
     def takes(self, request: Request, model: str) -> bool:
-        """Only the model and the effort that the process was started with."""
-        asked = bool(request.turns) and request.turns[-1].role is Role.USER
-        return asked and model == self._model and request.effort is None
+        """Only the model and the effort that the process was started with, as many tokens, and no
+        tools."""
+        asked = bool(request.turns) and request.turns[-1].role in (Role.USER, Role.TOOL)
+        asked = asked and not request.tools
+        effort, limit = self._made_for
+        within = limit is None or limit == request.max_tokens
+        return asked and model == self._model and request.effort == effort and within
+
+    @property
+    def parked(self) -> bool:
+        """It is offered no tools."""
+        return False
+
+    def goes_on(self, request: Request) -> bool:
+        """With what the user says next."""
+        return not any(message.answers for message in request.latest)
 
     # --- what is written -----------------------------------------------------------------------
 
@@ -82,15 +93,16 @@ class VibeSession:
         return [*forget, *self._prompt((*before, *request.turns), now)]
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
-        return self._prompt(request.turns[-1:], now)
+        return self._prompt(request.latest, now)
 
     def _prompt(self, turns: Sequence[Message], now: datetime) -> Sequence[Step]:
         self._now, self._prompting = now, True
-        text = turns[0].text
+        text, media = marked(turns)[0].text, [m for turn in turns for m in turn.media]
         if len(turns) > 1 or text.lstrip().startswith(("/", "!", "@")):
             # Between tags nothing is at the beginning, where it could be taken for a command.
-            text = transcript(turns)
-        prompt = [{"type": "text", "text": text}]
+            text = transcript(marked(turns))
+        prompt: list[dict[str, Any]] = [{"type": "text", "text": text}]
+        prompt += [{"type": "image", "data": m.data, "mimeType": m.media_type} for m in media]
         return [self._call("session/prompt", sessionId=self._session, prompt=prompt)]
 
     def interrupt(self) -> Sequence[Step]:
@@ -169,7 +181,7 @@ class VibeSession:
         known = _CODES.get(code) if isinstance(code, int) else None
         if self._now is None:
             return Failed(known or Trouble.SPAWN_FAILED, said)
-        return self._explain(said, known, self._now)
+        return explain(said, known, self._now)
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         return [Failed(Trouble.SPAWN_FAILED, exit.told("vibe"))]

@@ -73,10 +73,13 @@ class Fleet:
             conversation="replayed" if len(request.turns) > 1 else "new",
         )
 
-    def waiting(self, provider: str) -> tuple[Worker, Session] | None:
-        """A worker that is to wait for its request, and its protocol; None if the CLI cannot."""
+    def waiting(
+        self, provider: str, request: Request | None = None, model: str = ""
+    ) -> tuple[Worker, Session] | None:
+        """A worker that is to wait for its request, and its protocol; None if the CLI cannot. One
+        for a `request` that a one-shot cannot answer is made for it."""
         member = self.members[provider]
-        made = member.provider.session(member.setting)
+        made = member.provider.session(member.setting, request, model)
         if made is None:
             return None
         launch, session = made
@@ -94,7 +97,7 @@ class Fleet:
         """Why `hop` cannot be asked for this, if it cannot."""
         member = self.members[hop.provider]
         facts = member.provider.facts
-        if failed := lacking(request, facts.can, facts.title):
+        if failed := lacking(request, facts.title, facts.can, facts.apart):
             return failed
         oneshot = member.setting.config.transport == "oneshot"
         if oneshot and only_by_session(as_format(request)):

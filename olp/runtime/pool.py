@@ -121,7 +121,8 @@ class Pool:
         full = self._count() >= self._config.max_processes or self._clock() < kind.not_before
         if full and not must:
             return None
-        made = self._fleet.waiting(hop.provider)
+        own = (request, hop.model) if must else (None, "")
+        made = self._fleet.waiting(hop.provider, *own)
         if made is None or not made[1].takes(request, hop.model):
             return None
         seat = Seat(hop.provider, *made, born_at=self._clock())

@@ -43,6 +43,7 @@ class Child(asyncio.SubprocessProtocol):
         self._chunks: list[bytes] = []
         self._waiting = 0
         self._paused = False
+        self._nudged = False
         self._eof = False
         self._over = False
         self._stderr = bytearray()
@@ -120,11 +121,20 @@ class Child(asyncio.SubprocessProtocol):
         assert self._transport is not None
         return cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
 
-    async def read(self) -> bytes:
-        """The output that has come, as soon as there is any; nothing when it has ended."""
-        while not self._chunks and not self._over:
+    def nudge(self) -> None:
+        """Let `read` come back although there is no output."""
+        self._nudged = True
+        self._wake.set()
+
+    async def read(self) -> bytes | None:
+        """The output that has come, as soon as there is any; nothing when it has ended; None if it
+        was nudged."""
+        while not (self._chunks or self._over or self._nudged):
             self._wake.clear()
             await self._wake.wait()
+        if self._nudged and not self._chunks:
+            self._nudged = False
+            return None
         data = b"".join(self._chunks)
         self._chunks, self._waiting = [], 0
         if self._paused:

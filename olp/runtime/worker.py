@@ -15,8 +15,21 @@ from typing import Protocol
 from olp.core.lines import LineSplitter, LineTooLong
 from olp.events import Done, Event, Failed, Trouble
 from olp.model import Launch
-from olp.providers.base import CloseInput, Driver, Exit, Halt, Ready, Session, Settle, Step, Write
+from olp.providers.base import (
+    Callee,
+    CloseInput,
+    Driver,
+    Exit,
+    Halt,
+    Ready,
+    Reply,
+    Session,
+    Settle,
+    Step,
+    Write,
+)
 from olp.runtime import process
+from olp.runtime.callsocket import CallSocket
 from olp.runtime.private import PrivateFolder
 from olp.runtime.story import Report
 from olp.runtime.tasks import Tasks, see_through
@@ -78,6 +91,7 @@ class Worker:
         self._settle_at: float | None = None
         self.report = Report()
         self._pending: list[Event] = []
+        self._socket: CallSocket | None = None
 
     async def __aenter__(self) -> Worker:
         await self.open()
@@ -101,6 +115,9 @@ class Worker:
         self._folder = PrivateFolder(self._place.private, self._place.run_id + "-", self._launch)
         env = self._folder.env() | {RUN_VARIABLE: self._place.run_id}
         self.report.spawned_at = self._clock()
+        if self._launch.socket:
+            self._socket = CallSocket(self._folder.path / self._launch.socket, self._called)
+            await self._socket.open()
         self._child = await process.start(self._folder.argv(), env, self._place.work)
         self._do(self._driver.start())
 
@@ -121,6 +138,8 @@ class Worker:
             self.report.exit_code = self._child.returncode
             await self._child.stop(self._launch.grace_s)
             self.report.ended_at = self._clock()
+        if self._socket is not None:
+            self._socket.close()
         if self._folder is not None:
             await asyncio.to_thread(self._folder.close)
 
@@ -136,14 +155,17 @@ class Worker:
             except TimeoutError:
                 if self._settle_at is None or self._clock() < self._settle_at:
                     return ()
-                data = b""
-            self._pending = self._understand(data)
+                self._settle_at, data = None, b""
+            if data is not None:
+                self._pending += self._understand(data)
         pending, self._pending = self._pending, []
         return pending
 
-    async def _read(self) -> bytes:
+    async def _read(self) -> bytes | None:
         assert self._child is not None
         data = await self._child.read()
+        if data is None:
+            return None
         if data and self.report.first_output_at is None:
             self.report.first_output_at = self._clock()
         self.report.read += len(data)
@@ -162,6 +184,16 @@ class Worker:
         except ODD as error:
             return [*events, _odd(error)]
         return events if data else events + self._closing(events)
+
+    def _called(self, connection: int, line: str) -> None:
+        """The CLI asks on its socket."""
+        if not isinstance(self._driver, Callee) or self._child is None:
+            return
+        try:
+            self._pending += self._do(self._driver.called(connection, line))
+        except ODD as error:
+            self._pending.append(_odd(error))
+        self._child.nudge()
 
     def begin_report(self) -> None:
         """What is told from now on is of another request."""
@@ -191,6 +223,11 @@ class Worker:
                 case Write(data):
                     self.report.written += len(data)
                     self._child.write(data)
+                case Reply(connection, data) if self._socket is not None:
+                    self.report.written += len(data)
+                    self._socket.answer(connection, data)
+                case Reply():
+                    pass
                 case CloseInput():
                     self._child.close_input()
                 case Halt():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from olp.events import Done, Failed, Finish, Quota, Reasoning, Started, Text, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Write
-from olp.providers.claude import Driver
+from olp.providers.claude_answer import Driver
 from tests.providers.replay import (
     GARBAGE,
     NOW,

@@ -11,7 +11,7 @@ import pytest
 
 from olp.events import Done, Event, Failed, Finish, Started, Text, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Write
-from olp.providers.codex import Driver
+from olp.providers.codex_answer import Driver
 from tests.providers.replay import (
     GARBAGE,
     NOW,

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from olp.config import ProviderConfig
 from olp.model import PRIVATE_DIR, Effort, JsonFormat, Launch, Message, Request, Role
 from olp.providers import all_providers
-from olp.providers.base import ALLOWED, CloseInput, Driver, Provider, Setting, Write
+from olp.providers.base import CloseInput, Driver, Provider, Setting, Write
+from olp.providers.environment import ALLOWED
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 PROVIDERS = all_providers()
@@ -53,7 +54,10 @@ ENVIRON = {
 }
 
 CANARIES = ("CANARY-SYSTEM", "CANARY-USER", "CANARY-ASSISTANT", "CANARY-LAST", "CANARY-STOP")
-SCHEMA = JsonFormat({"type": "object", "properties": {"CANARY-SCHEMA": {}}}, "CANARY-NAME")
+CLOSED = {"type": "object", "additionalProperties": False}
+SCHEMA = JsonFormat(
+    CLOSED | {"properties": {"CANARY-SCHEMA": {}}, "required": ["CANARY-SCHEMA"]}, "CANARY-NAME"
+)
 
 
 def setting(provider: str = "", **options: Any) -> Setting:
@@ -129,11 +133,14 @@ def test_M1_a_long_schema_is_described_instead() -> None:
 @every
 def test_M1_no_text_of_a_client_can_stand_for_the_private_folder(name: str) -> None:
     evil = PRIVATE_DIR + "/x"
-    schema = JsonFormat({"type": "object", "description": evil})
+    schema = JsonFormat(CLOSED | {"description": evil})
     request = Request("m", (Message(Role.USER, evil),), format=schema)
     launch, _ = PROVIDERS[name].launch(request, "model-1", setting(), NOW)
     plain, _ = PROVIDERS[name].launch(
-        Request("m", (Message(Role.USER, "x"),), format=JsonFormat({})), "model-1", setting(), NOW
+        Request("m", (Message(Role.USER, "x"),), format=JsonFormat(CLOSED)),
+        "model-1",
+        setting(),
+        NOW,
     )
     marks = sum(word.count("\0") for word in launch.argv)
     assert marks == sum(word.count("\0") for word in plain.argv)
@@ -399,6 +406,23 @@ def test_N1_a_schema_is_handed_to_codex_as_a_file() -> None:
     assert launch.argv[launch.argv.index("--output-schema") + 1] == f"{PRIVATE_DIR}/schema.json"
     assert json.loads(launch.files["schema.json"]) == SCHEMA.schema
     assert "--output-schema" not in launched("codex", asked(format=JsonFormat()))[0].argv
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"a": {"type": "string"}}},
+        CLOSED | {"properties": {"a": {"type": "string"}}},
+        CLOSED | {"properties": {"a": {"type": "object"}}, "required": ["a"]},
+        {"type": "array", "items": {"type": "string"}},
+    ],
+)
+def test_N1_a_schema_that_the_vendor_would_refuse_is_told_to_codex_in_words(
+    schema: dict[str, Any],
+) -> None:
+    launch, _ = launched("codex", asked(format=JsonFormat(schema)))
+    assert "--output-schema" not in launch.argv
+    assert json.dumps(schema, separators=(",", ":")) in launch.files["system.md"].decode()
 
 
 def test_O_the_owners_vibe_table_is_merged_and_what_ties_the_hands_stays() -> None:

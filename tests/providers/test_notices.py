@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from olp.events import Failed, Trouble
-from olp.providers import claude, codex, vibe
+from olp.providers import claude_answer, codex_answer, vibe_answer
 from olp.providers.base import Exit
 from olp.providers.notices import by_status, classify, http_status, plain, reset_time
 from tests.providers.replay import play
@@ -145,17 +145,17 @@ VIBE = [
 
 def claude_says(text: str) -> Failed:
     line = {"type": "result", "subtype": "success", "is_error": True, "result": text}
-    driver = claude.Driver("hi", structured=False, now=NOW)
+    driver = claude_answer.Driver("hi", structured=False, now=NOW)
     return play(driver, [json.dumps(line)], Exit(1)).failed
 
 
 def codex_says(text: str) -> Failed:
     line = {"type": "turn.failed", "error": {"message": text}}
-    return play(codex.Driver("hi", now=NOW), [json.dumps(line)], Exit(1)).failed
+    return play(codex_answer.Driver("hi", now=NOW), [json.dumps(line)], Exit(1)).failed
 
 
 def vibe_says(text: str) -> Failed:
-    return play(vibe.Driver("hi", "m", now=NOW), [], Exit(2, text + "\n")).failed
+    return play(vibe_answer.Driver("hi", "m", now=NOW), [], Exit(2, text + "\n")).failed
 
 
 @pytest.mark.parametrize(("text", "trouble"), CLAUDE)
@@ -175,7 +175,7 @@ def test_G3_each_wording_of_vibe(text: str, trouble: Trouble) -> None:
 
 def test_A7_a_diagnostic_on_claudes_standard_error_counts() -> None:
     text = '[claude-code:unrecognized_model] {"model": "x"}'
-    driver = claude.Driver("hi", structured=False, now=NOW)
+    driver = claude_answer.Driver("hi", structured=False, now=NOW)
     assert play(driver, [], Exit(1, text)).failed.trouble is MODEL
 
 

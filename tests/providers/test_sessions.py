@@ -11,7 +11,7 @@ import pytest
 
 from olp.events import Done, Failed, Finish, Quota, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Effort, JsonFormat, Message, Request, Role
-from olp.providers import claude, codex, vibe
+from olp.providers import claude
 from olp.providers.base import Exit, Ready, Session, Step, Write
 from olp.providers.claude_session import ClaudeSession
 from olp.providers.codex_session import CodexSession
@@ -138,7 +138,7 @@ def test_M2_claude_that_announces_a_tool_is_ended() -> None:
 
 
 def new_codex() -> CodexSession:
-    session = CodexSession("1", codex.NO_SYSTEM, "/empty", codex._explain)
+    session = CodexSession("1", "/empty")
     (hello,) = written(session.start())
     assert hello["params"]["capabilities"] == {"experimentalApi": True}
     steps = tell(session, id=hello["id"], result={})
@@ -268,7 +268,7 @@ def test_codex_forgets_a_conversation_when_the_next_begins() -> None:
 
 
 def new_vibe() -> VibeSession:
-    session = VibeSession("m", "/empty", vibe._explain)
+    session = VibeSession("m", Request("m", ()), "/empty")
     (hello,) = written(session.start())
     (spare,) = written(tell(session, id=hello["id"], result={}))
     assert spare["params"] == {"cwd": "/empty", "mcpServers": []}

@@ -9,7 +9,7 @@ import pytest
 
 from olp.events import Done, Failed, Finish, Started, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Settle, Write
-from olp.providers.vibe import REPORT_S, Driver
+from olp.providers.vibe_answer import REPORT_S, Driver
 from tests.providers.replay import (
     GARBAGE,
     NOW,

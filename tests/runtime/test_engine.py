@@ -10,7 +10,8 @@ import pytest
 
 from olp.model import Launch, Request
 from olp.providers.base import Setting, Step
-from olp.providers.claude import Claude, Driver
+from olp.providers.claude import Claude
+from olp.providers.claude_answer import Driver
 from olp.providers.transcript import prompt_of
 from tests.conftest import OpenHouse
 from tests.fakes.plan import hangs, says

@@ -69,7 +69,8 @@ async def test_M6_the_whole_group_is_ended(start: Start) -> None:
     child = await start(family)
     seen = b""
     while len(seen.split()) < 2:
-        seen += await soon(child.read())
+        data: bytes | None = await soon(child.read())
+        seen += data or b""
     pids = [int(word) for word in seen.split()]
     assert all(runs(pid) for pid in pids)
     await child.stop()
