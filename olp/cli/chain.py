@@ -12,6 +12,7 @@ import click
 
 from olp.cli import house
 from olp.config import Config
+from olp.core.abilities import able
 from olp.core.chains import Catalogue, Chain
 from olp.errors import OLPError, RequestError
 from olp.model import Hop
@@ -84,12 +85,19 @@ def _told(
     return {
         "name": chain.name,
         "kind": "configured" if chain.name in config.chains else kind,
-        "hops": [_hop(hop, found[hop.provider]) for hop in chain.hops],
+        "hops": [
+            _hop(
+                hop,
+                found[hop.provider],
+                oneshot=config.provider(hop.provider).transport == "oneshot",
+            )
+            for hop in chain.hops
+        ],
         "policy": dataclasses.asdict(chain.policy),
     }
 
 
-def _hop(hop: Hop, item: house.Found) -> dict[str, Any]:
+def _hop(hop: Hop, item: house.Found, *, oneshot: bool) -> dict[str, Any]:
     return {
         "provider": hop.provider,
         "model": hop.model,
@@ -97,6 +105,7 @@ def _hop(hop: Hop, item: house.Found) -> dict[str, Any]:
         "enabled": item.enabled,
         "command": list(item.command) if item.command else None,
         "install": item.provider.facts.install,
+        "can": [ability.value for ability in able(item.provider.facts.can, oneshot=oneshot)],
     }
 
 
@@ -115,7 +124,7 @@ def _state(hop: Mapping[str, Any]) -> str:
         return f"✗ not installed: {hop['install']}"
     if not hop["enabled"]:
         return "✗ switched off in the configuration"
-    return f"✓ {' '.join(hop['command'])}"
+    return f"✓ {' '.join(hop['command'])}  (can: {', '.join(hop['can']) or 'text'})"
 
 
 def _nothing(found: Mapping[str, house.Found]) -> str:

@@ -4,10 +4,9 @@ Nothing here opens a file. `schema` is the shape, `load` turns text into it or s
 is wrong and in which line, `render` prints it back and writes the commented template.
 """
 
+from olp.config.background import BackgroundConfig, BackgroundShape
 from olp.config.load import Loaded, load
 from olp.config.schema import (
-    BackgroundConfig,
-    BackgroundShape,
     BreakerConfig,
     CacheConfig,
     ChainConfig,

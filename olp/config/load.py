@@ -19,8 +19,9 @@ from typing import Any
 import msgspec
 import regex
 
+from olp.config.background import BackgroundShape
 from olp.config.lines import line_of
-from olp.config.schema import BackgroundShape, ChainConfig, Config, ProviderConfig
+from olp.config.schema import ChainConfig, Config, ProviderConfig
 from olp.errors import ConfigError
 from olp.model import MAX_HOPS, Hop, is_model_id
 

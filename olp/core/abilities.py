@@ -34,6 +34,12 @@ def lacking(
     return None
 
 
+def able(can: Sequence[Ability], *, oneshot: bool) -> list[Ability]:
+    """What is left of `can` for a CLI that is only ever started for one answer."""
+    by_session = (Ability.TOOLS, Ability.IMAGES, Ability.FILES)
+    return [ability for ability in can if not (oneshot and ability in by_session)]
+
+
 def only_by_session(request: Request) -> bool:
     """Whether `request` needs what a CLI can do in a session alone, and not as a one-shot."""
     return bool(request.tools) or any(message.media for message in request.messages)

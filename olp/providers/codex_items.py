@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from olp.events import Usage
 from olp.model import Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Write, json_line
 from olp.providers.opencalls import CANCELLED
@@ -172,3 +173,14 @@ def _content_item(part: Mapping[str, Any]) -> dict[str, Any]:
     if part["type"] == "input_image":
         return {"type": "inputImage", "imageUrl": part["image_url"]}
     return {"type": "inputText", "text": part["text"]}
+
+
+def usage_of(last: Mapping[str, Any]) -> Usage:
+    """The tokens of one answer of the vendor's."""
+    return Usage(
+        input=last.get("inputTokens") or 0,
+        output=last.get("outputTokens") or 0,
+        cached=last.get("cachedInputTokens") or 0,
+        cache_written=last.get("cacheWriteInputTokens") or 0,
+        reasoning=last.get("reasoningOutputTokens") or 0,
+    )

@@ -24,7 +24,6 @@ from olp.events import (
     Started,
     Text,
     Trouble,
-    Usage,
 )
 from olp.model import Message, Request, Role
 from olp.providers.base import Exit, Ready, Step, Write, is_json, json_line, parse_line
@@ -36,6 +35,7 @@ from olp.providers.codex_items import (
     result_of,
     strict_schema,
     tools_of,
+    usage_of,
 )
 from olp.providers.codex_survey import windows_of
 from olp.providers.opencalls import OpenCalls, only_results
@@ -166,8 +166,7 @@ class CodexSession:
         if method == "item/tool/call" and isinstance(number, int):
             return self._tool_call(number, params)
         if number is not None:
-            what = f"codex asked for {method}; OLP ended it"
-            return [Failed(Trouble.SPAWN_FAILED, what)]
+            return [_unasked(method)]
         if params.get("threadId") not in (None, self._thread):
             return []
         return self._notified(str(method), params)
@@ -186,7 +185,7 @@ class CodexSession:
     def _called(self, id: str, shown: str, arguments: str) -> list[Step]:
         name = self._names.inward(shown)
         if name is None:
-            return [Failed(Trouble.SPAWN_FAILED, f"codex asked for {shown}; OLP ended it")]
+            return [_unasked(shown)]
         index, self._told = self._told, self._told + 1
         calls: list[Step] = [CallStarted(index, id, name), CallArguments(index, arguments)]
         return self._calls_open.told(calls)
@@ -232,9 +231,9 @@ class CodexSession:
                 return self._raw_item(params.get("item") or {})
             case "rawResponse/completed" if self.parked:
                 # All that the model calls for was told.
-                return [_usage(params.get("usage") or {}), Done(Finish.TOOL_CALLS)]
+                return [usage_of(params.get("usage") or {}), Done(Finish.TOOL_CALLS)]
             case "thread/tokenUsage/updated":
-                return [_usage((params.get("tokenUsage") or {}).get("last") or {})]
+                return [usage_of((params.get("tokenUsage") or {}).get("last") or {})]
             case "account/rateLimits/updated":
                 windows = windows_of(params.get("rateLimits") or {})
                 return [Quota(windows)] if windows else []
@@ -291,11 +290,5 @@ class CodexSession:
         return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
 
 
-def _usage(last: Mapping[str, Any]) -> Usage:
-    return Usage(
-        input=last.get("inputTokens") or 0,
-        output=last.get("outputTokens") or 0,
-        cached=last.get("cachedInputTokens") or 0,
-        cache_written=last.get("cacheWriteInputTokens") or 0,
-        reasoning=last.get("reasoningOutputTokens") or 0,
-    )
+def _unasked(what: object) -> Failed:
+    return Failed(Trouble.SPAWN_FAILED, f"codex asked for {what}; OLP ended it")

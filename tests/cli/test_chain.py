@@ -25,7 +25,9 @@ def test_J5_the_built_in_chain(olp: Olp, tmp_path: Path) -> None:
     lines = ran.out.splitlines()
     assert ran.code == 0
     assert lines[0] == "auto  (built in, over the CLIs found here)"
-    assert lines[1].split() == ["0", "claude/sonnet", "✓", str(tmp_path / "bin" / "claude")]
+    assert lines[1].split()[:4] == ["0", "claude/sonnet", "✓", str(tmp_path / "bin" / "claude")]
+    assert lines[1].endswith("(can: tools, images, files, schema, effort)")
+    assert lines[2].endswith("(can: tools, images, schema, effort)")
     assert lines[2].split()[:3] == ["1", "vibe/mistral-medium-3.5", "✓"]
     assert "gate_s 30.0" in lines[3] and "on_auth_missing stop" in lines[3]
 
@@ -43,11 +45,19 @@ def test_J5_configured_chains(olp: Olp, tmp_path: Path) -> None:
     assert told == olp("chain", "show", "--config", str(file), "--json").json
     assert [hop["found"] for hop in told[0]["hops"]] == [True, False]
     assert set(told[0]["hops"][0]) == {
-        *("provider", "model", "found", "enabled", "command", "install"),
+        *("provider", "model", "found", "enabled", "command", "install", "can"),
     }
     assert [chain["policy"]["gate_action"] for chain in told] == ["commit", "advance", "commit"]
     text = olp("chain", "show", "patient", "--config", str(file)).out
     assert "✗ not installed: npm install -g @openai/codex@latest" in text
+
+
+def test_J5_what_a_one_shot_cannot_do_is_not_promised(olp: Olp, tmp_path: Path) -> None:
+    install(tmp_path / "bin", "claude")
+    file = tmp_path / "olp.toml"
+    file.write_text('[providers.claude]\ntransport = "oneshot"\n')
+    (hop,) = olp("chain", "show", "sonnet", "--config", str(file), "--json").json["hops"]
+    assert hop["can"] == ["schema", "effort"]
 
 
 def test_J5_a_model_id_is_a_name_too(olp: Olp, tmp_path: Path) -> None:
