@@ -37,6 +37,13 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
         "leave out the parameter that `param` names",
     ),
     (
+        "invalid_value",
+        400,
+        "a tool, an image or a file is not one that can be used",
+        "final",
+        "change the parameter that `param` names",
+    ),
+    (
         "misplaced_key",
         400,
         "a key stands in the address or the model",

@@ -9,9 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-TAKES_TOOLS = False
-"""Whether this version of OLP takes a client's own tools. Settings and notes depend on it."""
-
 PLACEHOLDER = "YOUR_KEY"
 """Stands where a key belongs that nobody but its owner knows."""
 

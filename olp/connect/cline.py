@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from olp.connect.base import TAKES_TOOLS, Client, Snippet, Target, values
+from olp.connect.base import Client, Snippet, Target, values
 
 
 def _snippets(target: Target) -> tuple[Snippet, ...]:
@@ -19,7 +19,4 @@ CLIENT = Client(
     "cline",
     "Cline",
     _snippets,
-    notes=()
-    if TAKES_TOOLS
-    else ("Leave native tool calls off: Cline then describes its tools in the prompt.",),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from olp.connect import yamltext
-from olp.connect.base import TAKES_TOOLS, Client, ClientFile, Snippet, Target
+from olp.connect.base import Client, ClientFile, Snippet, Target
 
 _HEAD = ("name: My models", "version: 1.0.0", "schema: v1")
 """What every `config.yaml` must begin with."""
@@ -17,9 +17,8 @@ def _merge(old: str, target: Target) -> str:
         "apiBase": target.base,
         "apiKey": target.key,
         "roles": ("chat", "edit", "apply"),
+        "capabilities": ("tool_use", "image_input"),
     }
-    if TAKES_TOOLS:
-        fields["capabilities"] = ("tool_use",)
     return yamltext.put_item(old, fields, under="models", head=_HEAD)
 
 
@@ -31,6 +30,5 @@ CLIENT = Client(
     "continue",
     "Continue",
     _snippets,
-    notes=() if TAKES_TOOLS else ("Use the chat mode: agent mode needs tools.",),
     file=ClientFile({"linux": ("~/.continue/config.yaml",)}, _merge),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from olp.connect.base import TAKES_TOOLS, Client, Snippet, Target, values
+from olp.connect.base import Client, Snippet, Target, values
 
 
 def _snippets(target: Target) -> tuple[Snippet, ...]:
@@ -21,10 +21,5 @@ CLIENT = Client(
     notes=(
         "Home Assistant's own OpenAI integration only speaks to OpenAI. Install "
         "`Local OpenAI LLM` (skye-harris/hass_local_openai_llm) from HACS first.",
-        *(
-            ()
-            if TAKES_TOOLS
-            else ("Leave `Control Home Assistant` off: it can talk, but switch nothing.",)
-        ),
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from olp.connect import jsonc
-from olp.connect.base import TAKES_TOOLS, Client, ClientFile, Snippet, Target
+from olp.connect.base import Client, ClientFile, Snippet, Target
 
 _SCHEMA = '{\n  "$schema": "https://opencode.ai/config.json"\n}\n'
 _FOLDER = "~/.config/opencode"
@@ -14,7 +14,7 @@ def _merge(old: str, target: Target) -> str:
         "npm": "@ai-sdk/openai-compatible",
         "name": "OLP",
         "options": {"baseURL": target.base, "apiKey": target.key},
-        "models": {target.model: {"name": f"OLP {target.model}"}},
+        "models": {target.model: {"name": f"OLP {target.model}", "tool_call": True}},
     }
     return jsonc.set_in(old if old.strip() else _SCHEMA, ("provider", "olp"), provider)
 
@@ -30,10 +30,6 @@ CLIENT = Client(
     "opencode",
     "opencode",
     _snippets,
-    warning=""
-    if TAKES_TOOLS
-    else "opencode sends tools with every request, and this version of OLP refuses tools: it "
-    "answers 400 and names `tools`. The settings are right, and work once tools are taken.",
     file=ClientFile(
         {"linux": (f"{_FOLDER}/opencode.json", f"{_FOLDER}/opencode.jsonc")},
         _merge,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from olp.connect import jsonc
-from olp.connect.base import TAKES_TOOLS, Client, ClientFile, Snippet, Target
+from olp.connect.base import Client, ClientFile, Snippet, Target
 
 CONTEXT_TOKENS = 200_000
 """What Zed cuts a conversation to. The smallest window of the models behind `auto`."""
@@ -17,7 +17,7 @@ def _merge(old: str, target: Target) -> str:
                 "name": target.model,
                 "display_name": f"OLP {target.model}",
                 "max_tokens": CONTEXT_TOKENS,
-                "capabilities": {"tools": TAKES_TOOLS, "images": False},
+                "capabilities": {"tools": True, "images": True},
             }
         ],
     }
@@ -42,7 +42,6 @@ CLIENT = Client(
     notes=(
         "The key is typed into Zed, or taken from the variable OLP_API_KEY of the environment "
         "that Zed is started in.",
-        *(() if TAKES_TOOLS else ("Use the ask profile: the agent's tools are off.",)),
     ),
     file=ClientFile(
         {

@@ -84,7 +84,7 @@ def test_what_each_client_wants_to_read() -> None:
     assert zed["api_url"] == TARGET.base
     model = zed["available_models"][0]
     assert (model["name"], type(model["max_tokens"])) == ("house.everyday", int)
-    assert model["capabilities"] == {"tools": False, "images": False}
+    assert model["capabilities"] == {"tools": True, "images": True}
     opencode = told("opencode")["provider"]["olp"]
     assert opencode["npm"] == "@ai-sdk/openai-compatible"
     assert opencode["options"] == {"baseURL": TARGET.base, "apiKey": TOKEN}
