@@ -364,6 +364,9 @@ def test_N1_functions_get_their_answer_in_their_own_form() -> None:
 def test_N1_a_refusal_says_so() -> None:
     outputs: list[Output] = [CALLS[0], Text("No."), Done(Finish.CONTENT_FILTER)]
     message = json.loads(whole(order(), outputs, id="x", created=1))["choices"][0]["message"]
+    assert (message["refusal"], message["content"]) == ("No.", "No.")
+    strict = order(response_format={"type": "json_object"})
+    message = json.loads(whole(strict, outputs, id="x", created=1))["choices"][0]["message"]
     assert (message["refusal"], message["content"]) == ("No.", None)
     assert frames(order(), outputs)[-1]["choices"][0]["delta"]["refusal"]
 

@@ -141,7 +141,8 @@ def whole(order: Order, outputs: Sequence[Output], *, id: str, created: int) -> 
             message["tool_calls"] = calls
     if finish is Finish.CONTENT_FILTER:
         message["refusal"] = message["content"] or REFUSAL
-        message["content"] = None
+        if order.request.format is not None:
+            message["content"] = None  # what is there is not the JSON that was asked for
     if thoughts:
         message["reasoning_content"] = "".join(thoughts)
     body = {
