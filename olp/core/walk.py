@@ -4,7 +4,8 @@
 `pass_on(event, now)`, which says what may go to the client. Between two events, `wake_at` is the
 time at which `expire(now)` has something to say.
 
-The rule itself: hops are tried one at a time in the written order, once each. A failure that is a
+The rule itself: hops are tried one at a time in the written order, once each; a hop whose process
+waits for what the request brings (`first`) goes before the others. A failure that is a
 trigger moves the walk on, as long as not one byte has gone to the client; afterwards nothing else
 is ever tried, and the client sees how the answer broke off. What goes out first is always an
 `Answering`, and an `Answering` goes out at most once.
@@ -99,13 +100,16 @@ class Walk:
         now: float,
         clocks: Mapping[str, Clocks] | None = None,
         cache: str = "bypass",
+        first: int = 0,
     ) -> None:
         self._chain = chain
+        self._left = [first, *(i for i in range(len(chain.hops)) if i != first)]
+        self._began = False
         self._cache = cache
         self._streaming = streaming
         self._started_at = now
         self._clocks = clocks or {}
-        self._index = -1
+        self._index = first
         self._attempt: _Attempt | None = None
         self._failures: list[Failure] = []
         self._stopped = False
@@ -133,11 +137,12 @@ class Walk:
         possible is told by `pass_on`, like any failure."""
         assert self._attempt is None, "the attempt before has not ended"
         over = self.answered or self.forced
-        while not (over or self._stopped) and self._index + 1 < len(self._chain.hops):
-            self._index += 1
+        while not (over or self._stopped) and self._left:
+            self._index = self._left.pop(0)
             hop = self._chain.hops[self._index]
             self._attempt = self._begin(hop, now)
             late = self._too_late(now)
+            self._began = True
             if late is None:
                 return hop
             self._fail(late)
@@ -187,7 +192,7 @@ class Walk:
 
     def _too_late(self, now: float) -> Failed | None:
         left = self._started_at + self._chain.policy.deadline_s - now
-        if self._index == 0 or left >= HOP_NEEDS_S:
+        if not self._began or left >= HOP_NEEDS_S:
             return None
         return Failed(Trouble.DEADLINE, f"{max(left, 0):.0f} s of the request's time were left")
 
@@ -342,12 +347,12 @@ class Walk:
             "status": failed.status,
         }
         self._note("fallback_hop_error", "warn", **fields)
-        following = self._chain.hops[attempt.index + 1 : attempt.index + 2]
         if self.answered:
             self._note("answer_broken_off", "warn", **fields)
             return
         if self._moves_on(trigger):
-            fields["next_provider"] = following[0].provider if following else None
+            following = self._chain.hops[self._left[0]] if self._left else None
+            fields["next_provider"] = following.provider if following else None
         name = _TRIGGER_EVENTS[trigger]
         if trigger is TriggerType.AUTH_MISSING and self._moves_on(trigger):
             name = "fallback_auth_missing_advance"

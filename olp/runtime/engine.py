@@ -82,6 +82,7 @@ class Engine:
             now=self._clock(),
             clocks=self._fleet.clocks,
             cache="miss" if self._uses_cache(job) else "bypass",
+            first=self._pool.waits_at(job.chain.hops, job.request, job.caller),
         )
         while (hop := walk.next(self._clock())) is not None:
             if self._uses_cache(job) and (

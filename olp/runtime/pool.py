@@ -12,7 +12,7 @@ own does as if there were no pool.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from olp.config import ProviderConfig, WorkersConfig
@@ -94,6 +94,15 @@ class Pool:
         asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._tend, hop.provider)
         return Turn(self, seat, hop, request, caller, now=self._fleet.now(), goes_on=goes_on)
 
+    def waits_at(self, hops: Sequence[Hop], request: Request, caller: str) -> int:
+        """The index of the hop whose process waits for what `request` brings; 0 if none does."""
+        if request.latest and request.latest[-1].answers:
+            for index, hop in enumerate(hops):
+                known = conversation.before(caller, hop, request)
+                if self._going_on(self._kinds[hop.provider], known, request):
+                    return index
+        return 0
+
     def _going_on(self, kind: Kind, known: str | None, request: Request) -> Seat | None:
         if known is None:
             return None
@@ -107,12 +116,9 @@ class Pool:
 
     def _soon_free(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
         """One that prepares for another conversation: sooner ready than a process that starts."""
-        fit = (
-            s
-            for s in kind.seats
-            if s.idle and s.session.reusable and not (s.worker.ready or s.parked)
-        )
-        return next((s for s in fit if s.session.takes(request, hop.model)), None)
+        busy = (s for s in kind.seats if s.idle and not (s.worker.ready or s.parked))
+        fit = (s for s in busy if s.session.reusable and s.session.takes(request, hop.model))
+        return next(fit, None)
 
     def _cold(self, kind: Kind, hop: Hop, request: Request, *, must: bool) -> Seat | None:
         """A process started for this very request, as a session and not as a one-shot, so that it

@@ -844,3 +844,22 @@ def test_K_an_answer_that_is_not_the_wanted_json_is_an_error_and_no_fallback() -
     play(way, [Started(), *fail(Trouble.FORMAT_MISMATCH)])
     assert way.next(NOW) is None
     assert way.verdict(WALL).status == 502
+
+
+def test_A1_a_hop_whose_process_waits_for_results_goes_first_and_the_others_follow_in_order() -> (
+    None
+):
+    hops = tuple(Hop(name, "m") for name in ("claude", "codex", "vibe"))
+    walk = Walk(Chain("c", hops), streaming=False, now=0, first=1)
+    tried = []
+    while (hop := walk.next(0)) is not None:
+        tried.append(hop.provider)
+        walk.pass_on(Failed(Trouble.SPAWN_FAILED, "no"), 0)
+    assert tried == ["codex", "claude", "vibe"]
+    end = walk.verdict(0)
+    assert [record.hop for record in end.records] == [0, 1, 2]
+    assert (end.provider, end.exhausted) == ("claude", ("claude", "codex", "vibe"))
+    served = Walk(Chain("c", hops), streaming=False, now=0, first=2)
+    served.next(0)
+    (head, *_) = served.pass_on(Done(), 0)
+    assert isinstance(head, Answering) and (head.hops, head.records) == (2, ())
