@@ -6,6 +6,7 @@ and neither ever sees the other.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,11 +44,17 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image or a file in a message. `data` is base64, `media_type` such as `image/png`."""
+    """An image or a file in a message. `data` is base64, `media_type` such as `image/png`. Its
+    `repr` has a digest in the place of the data: requests are told from one another by it, often."""
 
     media_type: str
-    data: str
+    data: str = field(repr=False)
     name: str = ""
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        digest = hashlib.sha256(self.data.encode("ascii", "replace")).hexdigest()
+        object.__setattr__(self, "digest", digest)
 
     @property
     def is_image(self) -> bool:

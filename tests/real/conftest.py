@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from . import netns
+from .agent import TOOL_CLIS
 from .house import House, configuration, serving
 from .install import Found, Missing, locate
 from .vendors.client import Vendors, running
@@ -118,6 +119,28 @@ def _serve(transport: str, clis: Clis, vendor_process: Vendors, folder: Path) ->
         options["transport"] = transport
     with serving(config, folder) as running_house:
         yield running_house
+
+
+@pytest.fixture(scope="session")
+def agents_house(
+    clis: Clis, vendor_process: Vendors, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[House]:
+    """A house for clients with tools, images and files, with the CLIs that can do such."""
+    folder = tmp_path_factory.mktemp("agents")
+    canaries(folder / "home")
+    found = {name: clis.need(name) for name in TOOL_CLIS}
+    config = configuration(found, vendor_process, breaker={"threshold": 1000})
+    config["chains"]["files"] = ["codex/gpt-5.5", "claude/sonnet"]
+    with serving(config, folder) as running_house:
+        running_house.wait_until_ready(TOOL_CLIS)
+        yield running_house
+
+
+@pytest.fixture
+def tooled(agents_house: House) -> House:
+    """That house, with no hold left by a test before."""
+    agents_house.command("/olp/quota/clear")
+    return agents_house
 
 
 CANARY = "olp-canary-7f3a9c"

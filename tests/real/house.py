@@ -132,9 +132,15 @@ class House:
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         return self.post({"model": model, "messages": messages, **more})
 
-    def post(self, body: Mapping[str, Any], timeout: float = 60) -> Answer:
+    def post(
+        self,
+        body: Mapping[str, Any],
+        timeout: float = 60,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
         data = json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/v1/chat/completions", data)
+        address = f"{self.url}/v1/chat/completions"
+        request = urllib.request.Request(address, data, dict(headers or {}))
         try:
             with urllib.request.urlopen(request, timeout=timeout) as response:
                 answer = Answer(response.status, dict(response.headers), response.read())
