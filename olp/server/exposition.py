@@ -152,6 +152,8 @@ def _providers(providers: Mapping[str, Any]) -> Iterator[Metric]:
          lambda p: p["slots"]["max"]),
         ("olp_waiting_workers", "Its processes that wait for a request",
          lambda p: p["waiting"]["ready"]),
+        ("olp_parked_workers", "Its processes that wait for the results of a client's tools",
+         lambda p: p["waiting"]["parked"]),
         ("olp_waiting_requests", "Requests that wait for one of its slots",
          lambda p: p["queued"]),
         ("olp_worker_memory_bytes", "Memory of its processes that wait",
