@@ -336,8 +336,10 @@ class House(Client):
         return os.listdir(self.place.private)  # noqa: PTH208
 
     async def settled(self) -> None:
-        """Wait until no answer is being made, and no process of one is being ended."""
+        """Wait until no answer is being made, no process of one is being ended, and all of it is in
+        the record."""
         await until(lambda: not (self.service.in_flight or self.active), "nothing in flight")
+        await asyncio.wrap_future(self.service.lasting[1].written())
 
 
 async def _read_frames(response: aiohttp.ClientResponse, answer: Streamed, began: float) -> None:

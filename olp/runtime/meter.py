@@ -7,7 +7,6 @@ finds it counted.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
 from typing import Protocol
 
 from olp.core.tokens import BYTES_PER_TOKEN, estimate
@@ -32,7 +31,7 @@ class Purse(Protocol):
     async def spend(self, person: str, tokens: int) -> None:
         """Charge, and come back when that is safe."""
 
-    def note_spent(self, person: str, tokens: int) -> Future[None]:
+    def note_spent(self, person: str, tokens: int) -> None:
         """Charge, and go on."""
 
 

@@ -11,7 +11,6 @@ import dataclasses
 import hmac
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -153,24 +152,28 @@ class People:
         now = self._now()
         one = Count(1, 0, int(background is not None))
         with self._ledger.enter(caller.id, caller.key, now, background=background is not None):
-            written = self._record.count_person(_day(now), caller.id, one)
+            self._record.count_person(_day(now), caller.id, one)
             if caller.key is not None and caller.key.daily_requests is not None:
-                await _settled(written)
+                await self._counted()
             yield
 
     async def spend(self, person: str, tokens: int) -> None:
         """An answer for `person`, by the key's id, cost so much. What they are limited in is on
         disk before the answer's last word goes out."""
-        written = self.note_spent(person, tokens)
+        self.note_spent(person, tokens)
         keys = (key for key in self._ring.keys if key.id == person)
         if any(key.daily_tokens is not None for key in keys):
-            await _settled(written)
+            await self._counted()
 
-    def note_spent(self, person: str, tokens: int) -> Future[None]:
+    def note_spent(self, person: str, tokens: int) -> None:
         """The same for an answer that nobody waits for any more."""
         day = _day(self._now())
         self._ledger.spend(day, person, tokens)
-        return self._record.count_person(day, person, Count(0, tokens, 0))
+        self._record.count_person(day, person, Count(0, tokens, 0))
+
+    async def _counted(self) -> None:
+        """Wait until what was counted is on disk."""
+        await asyncio.wait({asyncio.wrap_future(self._record.written())}, timeout=RECORD_WAIT_S)
 
     def _now(self) -> datetime:
         """The local time; the ledger is ready for its day."""
@@ -228,8 +231,4 @@ def _no_key() -> RequestError:
 
 
 def _day(now: datetime) -> str:
-    return now.strftime("%Y-%m-%d")
-
-
-async def _settled(written: Future[None]) -> None:
-    await asyncio.wait({asyncio.wrap_future(written)}, timeout=RECORD_WAIT_S)
+    return now.date().isoformat()

@@ -11,10 +11,11 @@ import dataclasses
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,19 @@ INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
 """
 
 
-def _insert(table: str, kind: type[Row | UnderWay]) -> str:
-    names = [field.name for field in dataclasses.fields(kind)]
-    marks = ", ".join(f":{name}" for name in names)
+def _names(kind: type[Row | UnderWay]) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+def _insert(table: str, names: Sequence[str]) -> str:
+    marks = ", ".join("?" * len(names))
     return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
 
 
-_BEGUN = _insert("under_way", UnderWay)
-_ENDED = _insert("requests", Row)
+_BEGUN = _insert("under_way", _names(UnderWay))
+_BEGUN_VALUES = attrgetter(*_names(UnderWay))
+_ENDED = _insert("requests", _names(Row))
+_ENDED_VALUES = attrgetter(*_names(Row))
 
 _INTERRUPTED = """
 INSERT INTO requests (
@@ -109,14 +115,14 @@ class Record:
 
     def begun(self, entry: UnderWay) -> None:
         """A request is being answered."""
-        self._scribe.write(lambda db: _run(db, _BEGUN, dataclasses.asdict(entry)))
+        self._scribe.write(lambda db: _run(db, _BEGUN, _BEGUN_VALUES(entry)))
 
     def ended(self, row: Row, name: str) -> None:
         """It is over, and `name` is what the person is called now."""
 
         def work(db: sqlite3.Connection) -> None:
             _run(db, "DELETE FROM under_way WHERE id = ?", (row.id,))
-            _run(db, _ENDED, dataclasses.asdict(row))
+            _run(db, _ENDED, _ENDED_VALUES(row))
             _run(
                 db,
                 "INSERT INTO names VALUES (?, ?) ON CONFLICT DO UPDATE SET name = excluded.name "
@@ -142,11 +148,14 @@ class Record:
             )
         )
 
-    def count_person(self, day: str, person: str, used: Count) -> Future[None]:
-        """A person used so much more. The future is done when that is in the file, or cannot be
-        written to it."""
+    def count_person(self, day: str, person: str, used: Count) -> None:
+        """A person used so much more."""
         counted = (day, person, used.requests, used.tokens, used.background)
-        return self._scribe.write_soon(lambda db: _run(db, _COUNT_PERSON, counted))
+        self._scribe.write(lambda db: _run(db, _COUNT_PERSON, counted))
+
+    def written(self) -> Future[None]:
+        """Done when all of the above is in the file, or cannot be written to it now."""
+        return self._scribe.written()
 
     def people(self, day: str) -> Mapping[str, Count]:
         """What each person used on `day`, by the id of their key."""

@@ -12,7 +12,7 @@ import queue
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,10 @@ Work = Callable[[sqlite3.Connection], None]
 
 MAX_HELD = 10_000
 """Pieces of work that may wait for the file: some MB, and hours of a busy house."""
+
+GATHER_S = 0.02
+"""How long the first of what waits may wait for more to be written with it, unless somebody waits
+for it. Each writing takes the processor from the answers under way."""
 
 RETRY_S = 5.0
 """How often what waits is tried again when nothing new comes."""
@@ -45,8 +49,8 @@ class _Piece:
     settled: Future[None] | None = None
 
     def settle(self) -> None:
-        """Tell whoever waits for it, once: it is written, or cannot be written now."""
-        if self.settled is not None and not self.settled.done():
+        """Tell whoever waits for it: it is written, or cannot be written now."""
+        if self.settled is not None:
             self.settled.set_result(None)
 
 
@@ -59,6 +63,7 @@ class Scribe:
         self._first = first
         self._last = last
         self._given: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
+        self._hurry = threading.Event()
         self._held: deque[_Piece] = deque()
         self._thread: threading.Thread | None = None
         self._db: sqlite3.Connection | None = None
@@ -75,6 +80,7 @@ class Scribe:
         """Write what is waiting, and end."""
         if self._thread is not None:
             self._given.put(None)
+            self._hurry.set()
             self._thread.join(CLOSE_S)
             self._thread = None
 
@@ -82,11 +88,12 @@ class Scribe:
         """Have `work` done some time."""
         self._given.put(_Piece(work))
 
-    def write_soon(self, work: Work) -> Future[None]:
-        """The same. The future is done when it is in the file, or cannot be written to it now."""
+    def written(self) -> Future[None]:
+        """Done when all that was given so far is in the file, or cannot be written to it now."""
         settled: Future[None] = Future()
         settled.set_running_or_notify_cancel()  # nobody who stops waiting can call it off
-        self._given.put(_Piece(work, settled))
+        self._given.put(_Piece(lambda db: None, settled))
+        self._hurry.set()
         return settled
 
     # --- in the thread -------------------------------------------------------------------------
@@ -104,6 +111,9 @@ class Scribe:
         """Wait for work, and take all that is there; whether that was the last of it."""
         try:
             given = self._given.get(timeout=RETRY_S if self._held else None)
+            if given is not None:
+                self._hurry.wait(GATHER_S)
+                self._hurry.clear()  # before the taking: what is wanted later is given later
             while given is not None:
                 self._hold(given)
                 given = self._given.get_nowait()
@@ -121,14 +131,13 @@ class Scribe:
         """All that is held, in one transaction: it is in the file whole, or not at all."""
         try:
             db = self._connection()
-            db.execute("BEGIN IMMEDIATE")
-            faults = [fault for piece in self._held if (fault := _fault_of(piece, db))]
-            db.execute("COMMIT")
+            faults = _written(self._held, db)
         except (sqlite3.Error, OSError) as error:
             self.trouble = str(error)
             self._drop_connection()  # which rolls back; and by then it may be another file
             for piece in self._held:
                 piece.settle()
+            self._held = deque(piece for piece in self._held if piece.settled is None)
             return
         self.lost += len(faults)
         self.trouble = faults[0] if faults else None
@@ -152,14 +161,36 @@ class Scribe:
             self._db = None
 
 
+def _written(pieces: Sequence[_Piece], db: sqlite3.Connection) -> list[str]:
+    """Do all the pieces; what is wrong with those that are to blame themselves. These are looked
+    for only when there is one, since a savepoint for each costs as much as the work."""
+    db.execute("BEGIN IMMEDIATE")
+    faults: list[str] = []
+    try:
+        for piece in pieces:
+            piece.work(db)
+    except sqlite3.Error as error:
+        if not _own_fault(error, db):
+            raise
+        db.execute("ROLLBACK")
+        db.execute("BEGIN IMMEDIATE")
+        faults = [fault for piece in pieces if (fault := _fault_of(piece, db))]
+    db.execute("COMMIT")
+    return faults
+
+
+def _own_fault(error: sqlite3.Error, db: sqlite3.Connection) -> bool:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
+    return code & 0xFF in _ITS_OWN_FAULT and db.in_transaction
+
+
 def _fault_of(piece: _Piece, db: sqlite3.Connection) -> str | None:
     """Do one piece of work; what is wrong with it, if it is the one to blame."""
     db.execute("SAVEPOINT piece")
     try:
         piece.work(db)
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
-        if code & 0xFF not in _ITS_OWN_FAULT or not db.in_transaction:
+        if not _own_fault(error, db):
             raise
         db.execute("ROLLBACK TO piece")
         return str(error)

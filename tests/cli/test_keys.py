@@ -169,7 +169,8 @@ def test_what_was_used_today_is_listed(olp: Olp, state: Path) -> None:
     record = Record(state / "olp.db")
     record.open()
     day = datetime.now().strftime("%Y-%m-%d")
-    record.count_person(day, made["id"], Count(1234, 5_000_000, 17)).result(10)
+    record.count_person(day, made["id"], Count(1234, 5_000_000, 17))
+    record.written().result(10)
     record.close()
     told = olp("keys", "show", "Anna", "--json").json
     used = [told[f"{name}_today"] for name in ("requests", "tokens", "background")]

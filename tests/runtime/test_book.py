@@ -220,8 +220,8 @@ def test_a_file_from_a_newer_OLP_is_left_as_it_is(file: Path) -> None:
     record.open()
     record.ended(row(), "A")
     record.count("2026-11-30", "claude")
-    done = record.count_person("2026-11-30", "a1", Count(1, 0, 0))
-    done.result(5)  # nobody waits for what cannot be written
+    record.count_person("2026-11-30", "a1", Count(1, 0, 0))
+    record.written().result(5)  # nobody waits for what cannot be written
     record.close()
     assert record.trouble is not None and "newer OLP" in record.trouble
     assert Record(file).counts("2026-11-29") == {}
@@ -244,8 +244,8 @@ def test_what_cannot_be_written_now_is_written_later(
         other.execute("BEGIN IMMEDIATE")
         for number in range(3):
             record.ended(row(id=f"r{number}"), "A1")
-        waiting = record.count_person("2026-11-30", "a1", Count(1, 5, 0))
-        waiting.result(5)
+        record.count_person("2026-11-30", "a1", Count(1, 5, 0))
+        record.written().result(5)
         assert record.trouble is not None and "locked" in record.trouble
         assert threading.active_count() < 20
         other.execute("ROLLBACK")
@@ -317,8 +317,8 @@ def test_what_a_killed_server_was_answering_is_interrupted(file: Path) -> None:
     killed.begun(under_way("ended", "killed"))
     killed.ended(row(id="ended"), "A1")
     killed.begun(under_way("of another", "alive"))
-    wait = killed.count_person("2026-11-30", "a1", Count(1, 0, 0))
-    wait.result(5)
+    killed.count_person("2026-11-30", "a1", Count(1, 0, 0))
+    killed.written().result(5)
     again = Record(file, "again", lambda run: run == "alive")
     again.open()
     again.begun(under_way("mine", "again"))

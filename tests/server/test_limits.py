@@ -208,8 +208,10 @@ def test_an_older_record_gets_the_new_table(tmp_path: Path) -> None:
     record = Record(db)
     assert record.people("2027-01-15") == {} and record.trouble is None
     record.open()
-    record.count_person("2027-01-15", "p", Count(2, 30, 1)).result(10)
-    record.count_person("2027-01-15", "p", Count(1, 5, 0)).result(10)
+    record.count_person("2027-01-15", "p", Count(2, 30, 1))
+    record.written().result(10)
+    record.count_person("2027-01-15", "p", Count(1, 5, 0))
+    record.written().result(10)
     record.close()
     assert Record(db).people("2027-01-15") == {"p": Count(3, 35, 1)}
 
