@@ -218,15 +218,16 @@ class Worker:
         """Carry out what the driver wants done, and give back what happened."""
         assert self._child is not None
         events: list[Event] = []
+        # At once: each write wakes the CLI up, which takes the processor from us.
+        if data := b"".join(step.data for step in steps if isinstance(step, Write)):
+            self.report.written += len(data)
+            self._child.write(data)
         for step in steps:
             match step:
-                case Write(data):
-                    self.report.written += len(data)
-                    self._child.write(data)
                 case Reply(connection, data) if self._socket is not None:
                     self.report.written += len(data)
                     self._socket.answer(connection, data)
-                case Reply():
+                case Write() | Reply():
                     pass
                 case CloseInput():
                     self._child.close_input()
