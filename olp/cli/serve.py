@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import logging
 import os
@@ -61,9 +62,19 @@ def command(
     try:
         if swept:
             log.warn("swept", processes=swept)
+        _watch_by_descriptor()
         asyncio.run(_serve(config, found, place, log, read))
     finally:
         place.close()
+
+
+def _watch_by_descriptor() -> None:
+    """Have Python 3.11 watch children as later ones do by themselves, where the system can: without
+    a thread for each."""
+    if sys.version_info < (3, 12) and sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.close(os.pidfd_open(os.getpid()))
+            asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
 
 
 def _read(
