@@ -60,7 +60,7 @@ class Ledger:
 
     def enter(self, person: str, key: Key | None, local: datetime, *, background: bool) -> Entry:
         """Let one more request in; RequestError 429 or 403 if that is over a limit of `key`."""
-        day = local.strftime("%Y-%m-%d")
+        day = local.date().isoformat()
         today = self._days.setdefault(day, {}).setdefault(person, Count())
         if key is not None:
             _check(key, today, self.in_air(person), local)

@@ -186,7 +186,7 @@ class Visit:
 
     @property
     def _day(self) -> str:
-        return datetime.fromtimestamp(self._at).strftime("%Y-%m-%d")
+        return datetime.fromtimestamp(self._at).date().isoformat()
 
     @property
     def _model_asked(self) -> str:

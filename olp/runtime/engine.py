@@ -180,4 +180,4 @@ class Engine:
 
     def _now(self) -> Now:
         wall = self._wall()
-        return Now(self._clock(), wall, datetime.fromtimestamp(wall).strftime("%Y-%m-%d"))
+        return Now(self._clock(), wall, datetime.fromtimestamp(wall).date().isoformat())

@@ -16,6 +16,8 @@ from typing import IO, Any
 
 LEVELS = ("debug", "info", "warn", "error")
 
+_encoded = json.JSONEncoder(default=str).encode
+
 
 class Log:
     """Writes to `stream` what is at least of `level`. `bind` makes a log with more fields."""
@@ -46,7 +48,7 @@ class Log:
         line = {"timestamp": at, "level": level, "event": event} | self.fields | fields
         kept = {name: value for name, value in line.items() if value is not None}
         try:
-            self._stream.write(json.dumps(kept, default=str) + "\n")
+            self._stream.write(_encoded(kept) + "\n")
             self._stream.flush()
         except (OSError, ValueError):
             # Nobody reads it any more (a closed terminal, a full disk): serving goes on.
