@@ -45,7 +45,7 @@ class Role(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Media:
     """An image or a file in a message. `data` is base64, `media_type` such as `image/png`. Its
-    `repr` has a digest in the place of the data: requests are told from one another by it, often."""
+    `repr`, by which requests are told from one another, has a digest in the place of the data."""
 
     media_type: str
     data: str = field(repr=False)
