@@ -1,4 +1,4 @@
-"""What Claude Code says, from its first line to its last: the answer, and how it failed.
+"""What Claude Code says, from its first line to its last.
 
 Its failures look like answers: an assistant message of the model `<synthetic>` and a result that
 says `success`. And it retries and continues by itself (after a limit of tokens, after a broken
@@ -31,7 +31,14 @@ from olp.events import (
 )
 from olp.providers.base import CloseInput, Exit, Halt, Step, Write, login_hint, parse_line
 from olp.providers.claude_bridge import SERVER
-from olp.providers.claude_facts import FACTS, KINDS, MODEL_LIMITS, PATTERNS, SCHEMA_TOOL
+from olp.providers.claude_facts import (
+    FACTS,
+    KINDS,
+    MODEL_LIMITS,
+    PATTERNS,
+    SCHEMA_TOOL,
+    usage_of,
+)
 from olp.providers.notices import by_status, classify, http_status, reset_time
 from olp.providers.toolnames import Names
 
@@ -100,17 +107,18 @@ class Driver:
     def _system(self, message: Mapping[str, Any]) -> Sequence[Step]:
         match message.get("subtype"):
             case "init":
-                extra = [t for t in message.get("tools") or () if not self._known(t)]
+                tools = message.get("tools") or ()
+                extra = [tool for tool in tools if not self._known(tool)]
                 servers = (str(s.get("name")) for s in message.get("mcp_servers") or ())
                 extra += [name for name in servers if not self._names or name != SERVER]
-                return [_unsafe(f"announced tools of its own: {', '.join(extra)}")] if extra else []
+                if extra:
+                    return [_unsafe(f"announced tools of its own: {', '.join(extra)}")]
+                return self._all_offered(tools)
             case "api_retry":
                 kind, status = message.get("error"), message.get("error_status")
                 text = f"claude would try again after {kind} (status {status})"
-                return [
-                    self._failure({**message, "api_error_status": status, "result": text}),
-                    Halt(),
-                ]
+                told = {**message, "api_error_status": status, "result": text}
+                return [self._failure(told), Halt()]
             case _:
                 return []
 
@@ -118,7 +126,7 @@ class Driver:
         match event.get("type"):
             case "message_start":
                 message = event.get("message") or {}
-                self._input_usage = _usage(message.get("usage") or {})
+                self._input_usage = usage_of(message.get("usage") or {})
                 return [Started(message.get("model")), self._input_usage]
             case "content_block_start":
                 return self._block(event.get("content_block") or {})
@@ -126,12 +134,18 @@ class Driver:
                 return self._delta(event.get("delta") or {})
             case "content_block_stop" if self._unfinished:
                 # A call without arguments comes without a word of them.
-                self._unfinished = False
-                return [CallArguments(self._calls - 1, "{}")]
+                return [self._arguments("{}")]
             case "message_delta":
                 return self._message_delta(event)
             case _:
                 return []
+
+    def _all_offered(self, tools: Sequence[str]) -> Sequence[Step]:
+        """The CLI leaves out, without a word, a tool that it does not like."""
+        for name in self._names.missing(tools):
+            what = f"claude does not take the tool {name!r} as it is described"
+            return [Failed(Trouble.INCAPABLE, what, param="tools"), Halt()]
+        return []
 
     def _known(self, tool: str) -> bool:
         return tool in self._names or (self._structured and tool == SCHEMA_TOOL)
@@ -148,14 +162,17 @@ class Driver:
         name = self._names.inward(shown) or shown
         return [CallStarted(self._calls - 1, str(block.get("id")), name)]
 
+    def _arguments(self, piece: str) -> CallArguments:
+        self._unfinished = False
+        return CallArguments(self._calls - 1, piece)
+
     def _delta(self, delta: Mapping[str, Any]) -> Sequence[Step]:
         match delta.get("type"):
             case "text_delta" if not self._structured:
                 self._streamed.append(str(delta.get("text") or ""))
                 return [Text(self._streamed[-1])]
             case "input_json_delta" if self._calling and delta.get("partial_json"):
-                self._unfinished = False
-                return [CallArguments(self._calls - 1, str(delta["partial_json"]))]
+                return [self._arguments(str(delta["partial_json"]))]
             case "thinking_delta":
                 return [Reasoning(delta.get("thinking") or "")]
             case _:
@@ -203,7 +220,7 @@ class Driver:
             return [Failed(Trouble.FORMAT_MISMATCH, "the model did not keep to the schema")]
         if subtype != "success":
             return [Failed(Trouble.SPAWN_FAILED, f"claude ended with {subtype}")]
-        usage = _usage(result.get("usage") or {}, cost=result.get("total_cost_usd"))
+        usage = usage_of(result.get("usage") or {}, cost=result.get("total_cost_usd"))
         if self._continued:
             # The CLI counts all of its run, of which the part before was told already.
             usage = replace(self._spent, cost=usage.cost)
@@ -277,17 +294,3 @@ class Driver:
 
 def _unsafe(what: str) -> Failed:
     return Failed(Trouble.SPAWN_FAILED, f"claude {what}; OLP ended it")
-
-
-def _usage(usage: Mapping[str, Any], cost: float | None = None) -> Usage:
-    cached = usage.get("cache_read_input_tokens") or 0
-    written = usage.get("cache_creation_input_tokens") or 0
-    details = usage.get("output_tokens_details") or {}
-    return Usage(
-        input=(usage.get("input_tokens") or 0) + cached + written,
-        output=usage.get("output_tokens") or 0,
-        cached=cached,
-        cache_written=written,
-        reasoning=details.get("thinking_tokens") or 0,
-        cost=cost,
-    )

@@ -6,13 +6,15 @@ result, in a request of its own, perhaps minutes later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from olp.model import Message, Tool
 from olp.providers.base import Write, json_line
 from olp.providers.opencalls import CANCELLED, OpenCalls
 from olp.providers.toolnames import Names
+from olp.providers.toolschemas import ANYTHING, in_words, is_sound
 
 SERVER = "client"
 PREFIX = f"mcp__{SERVER}__"
@@ -29,6 +31,14 @@ _KEPT_CHARS = 500_000
 
 MAX_RESULT_CHARS = 490_000
 """Characters of a result that is handed over to a waiting call."""
+
+
+_PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""Names of arguments that the vendor takes."""
+
+
+def _properties(tool: Tool) -> Iterable[str]:
+    return tool.parameters.get("properties") or ()
 
 
 class _Asked(NamedTuple):
@@ -71,10 +81,11 @@ class Bridge:
         return [_reply(_Asked(request_id, number), result)]
 
     def _described(self, tool: Tool) -> dict[str, Any]:
+        fits = is_sound(tool.parameters) and all(map(_PROPERTY.fullmatch, _properties(tool)))
         return {
             "name": self.names.outward(tool.name),
-            "description": tool.description,
-            "inputSchema": tool.parameters,
+            "description": tool.description if fits else in_words(tool),
+            "inputSchema": tool.parameters if fits else ANYTHING,
             # What only reads may be called beside others: so several calls arrive at once.
             "annotations": {"readOnlyHint": True},
             "_meta": {"anthropic/maxResultSizeChars": _KEPT_CHARS},

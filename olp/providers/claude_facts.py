@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from olp.events import Trouble
+from collections.abc import Mapping
+from typing import Any
+
+from olp.events import Trouble, Usage
 from olp.model import Ability
 from olp.providers.base import Facts
 from olp.providers.notices import Patterns
@@ -106,3 +109,18 @@ KINDS = {
 }
 
 MODEL_LIMITS = ("seven_day_opus", "seven_day_sonnet")
+
+
+def usage_of(usage: Mapping[str, Any], cost: float | None = None) -> Usage:
+    """The tokens that a message or a result tells of."""
+    cached = usage.get("cache_read_input_tokens") or 0
+    written = usage.get("cache_creation_input_tokens") or 0
+    details = usage.get("output_tokens_details") or {}
+    return Usage(
+        input=(usage.get("input_tokens") or 0) + cached + written,
+        output=usage.get("output_tokens") or 0,
+        cached=cached,
+        cache_written=written,
+        reasoning=details.get("thinking_tokens") or 0,
+        cost=cost,
+    )

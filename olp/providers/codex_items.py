@@ -11,12 +11,14 @@ from olp.model import Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Write, json_line
 from olp.providers.opencalls import CANCELLED
 from olp.providers.toolnames import Names, marked
+from olp.providers.toolschemas import ANYTHING, OF_NAMES, in_words, inner_of, is_sound
 
 _LONGEST_NAME = 128
 _LONGEST_ID = 64
 
-_TAKEN = ("exec_command", "shell_command", "request_user_input", "apply_patch")
-"""Names of its own tools. A client's tool of such a name would be left out without a word."""
+_TAKEN = ("exec_command", "shell_command", "request_user_input", "apply_patch", "mcp")
+"""Names of its own tools. A client's tool of such a name would be left out without a word, and one
+that begins with `mcp__` is refused."""
 
 _KEPT = frozenset(
     {
@@ -26,8 +28,7 @@ _KEPT = frozenset(
 )
 """What the CLI leaves of a schema."""
 
-_OF_NAMES = ("properties", "$defs", "definitions")
-"""Words of a schema that hold schemas by name."""
+_COMBINED = ("anyOf", "oneOf", "allOf", "$ref")
 
 _KEPT_BYTES = 4900
 """Of a larger schema it leaves out the descriptions, or all."""
@@ -35,45 +36,48 @@ _KEPT_BYTES = 4900
 
 def names_of(tools: Sequence[Tool]) -> Names:
     """How the model knows the client's tools."""
-    return Names(tools, longest=_LONGEST_NAME, taken=_TAKEN)
+    return Names(tools, longest=_LONGEST_NAME, taken=_TAKEN, reserved="mcp__")
 
 
 def tools_of(tools: Sequence[Tool], names: Names) -> dict[str, Any]:
     """Parameters of a thread in which the model may call `tools`."""
     if not tools:
         return {}
-    told = [
-        {
-            "type": "function",
-            "name": names.outward(tool.name),
-            "description": _description(tool),
-            "inputSchema": tool.parameters,
-        }
-        for tool in tools
-    ]
+    told = [_described(tool, names) for tool in tools]
     # The raw events tell when the model has called for all that it wants.
     return {"dynamicTools": told, "experimentalRawEvents": True}
 
 
-def _description(tool: Tool) -> str:
-    """With the schema, where the CLI would cut it short on its way to the model."""
-    schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
-    if len(schema.encode("utf-8", "replace")) <= _KEPT_BYTES and not _loses(tool.parameters):
-        return tool.description
-    return f"{tool.description}\n\nThe JSON Schema of its arguments, in full: {schema}".lstrip()
+def _described(tool: Tool, names: Names) -> dict[str, Any]:
+    """With the schema in its description, where the CLI would not hand it on as it is."""
+    told = {"type": "function", "name": names.outward(tool.name), "inputSchema": tool.parameters}
+    if not is_sound(tool.parameters):
+        return told | {"description": in_words(tool), "inputSchema": ANYTHING}
+    size = len(json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":")).encode())
+    if size > _KEPT_BYTES or not _stays(tool.parameters):
+        return told | {"description": in_words(tool)}
+    return told | {"description": tool.description}
 
 
-def _loses(schema: Any) -> bool:
-    """Whether a schema has words in it that the CLI leaves out."""
-    if not isinstance(schema, Mapping):
+def _stays(schema: Any) -> bool:
+    """Whether the CLI hands on a schema as it is. It leaves out words, and types what has none."""
+    if not isinstance(schema, Mapping) or not schema.keys() <= _KEPT:
         return False
-    inner: list[Any] = []
+    if not schema.keys() & {"type", "properties", *_COMBINED}:
+        return False
+    if "enum" in schema and "type" not in schema:
+        return False
+    if schema.get("type") == "array" and "items" not in schema:
+        return False
+    return all(_stays(one) for one in inner_of(schema) if not isinstance(one, bool)) and not any(
+        isinstance(one, bool) for one in _named(schema)
+    )
+
+
+def _named(schema: Mapping[str, Any]) -> Iterator[Any]:
     for word, rule in schema.items():
-        if word not in _KEPT:
-            return True
-        named = word in _OF_NAMES and isinstance(rule, Mapping)
-        inner += rule.values() if named else rule if isinstance(rule, list) else [rule]
-    return any(_loses(one) for one in inner)
+        if word != "additionalProperties":
+            yield from inner_of({word: rule})
 
 
 def strict_schema(request: Request) -> Mapping[str, Any] | None:
@@ -100,7 +104,7 @@ def is_strict(schema: Any) -> bool:
     parts = [
         value
         for word, rule in schema.items()
-        for value in (rule.values() if word in _OF_NAMES and isinstance(rule, Mapping) else [rule])
+        for value in (rule.values() if word in OF_NAMES and isinstance(rule, Mapping) else [rule])
     ]
     return all(map(is_strict, parts))
 

@@ -227,7 +227,10 @@ class CodexSession:
                 return [Reasoning(text) if said else Text(text)]
             case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
                 return [Reasoning(str(params.get("delta") or ""))]
-            case "rawResponseItem/completed":
+            case "turn/started":
+                self._turn = (params.get("turn") or {}).get("id")
+                return []
+            case "rawResponseItem/completed" if params.get("turnId") == self._turn:
                 return self._raw_item(params.get("item") or {})
             case "rawResponse/completed" if self.parked:
                 # All that the model calls for was told.

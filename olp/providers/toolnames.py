@@ -28,7 +28,8 @@ def marked(name: str, longest: int) -> str:
 
 class Names:
     """Those of one request's tools. `prefix` stands before each where the CLI shows it, `taken` are
-    its own, and an `identifier` has no `-` and does not begin with a digit."""
+    its own, none may begin with `reserved`, and an `identifier` has no `-` and does not begin with
+    a digit."""
 
     def __init__(
         self,
@@ -37,11 +38,13 @@ class Names:
         longest: int = 64,
         prefix: str = "",
         taken: Sequence[str] = (),
+        reserved: str = "",
         identifier: bool = False,
     ) -> None:
         self._longest = longest
         self._prefix = prefix
         self._taken = taken
+        self._reserved = reserved
         self._identifier = identifier
         self._out: dict[str, str] = {}
         self._back: dict[str, str] = {}
@@ -53,7 +56,7 @@ class Names:
             self._out[tool.name], self._back[name] = name, tool.name
 
     def _fits(self, name: str) -> str:
-        if name in self._taken:
+        if name in self._taken or (self._reserved and name.startswith(self._reserved)):
             name = f"client_{name}"
         if self._identifier and (name[:1].isdigit() or "-" in name):
             name = f"n_{name.replace('-', '_')}"
@@ -73,6 +76,11 @@ class Names:
     def inward(self, shown: str) -> str | None:
         """The client's own name of what the model calls `shown`; None if it offered none such."""
         return self._back.get(shown.removeprefix(self._prefix))
+
+    def missing(self, shown: Sequence[str]) -> list[str]:
+        """The client's own names of tools that are not among those `shown`."""
+        there = set(shown)
+        return [name for out, name in self._back.items() if self._prefix + out not in there]
 
     def __contains__(self, shown: str) -> bool:
         return shown.startswith(self._prefix) and self.inward(shown) is not None

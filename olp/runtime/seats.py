@@ -25,6 +25,9 @@ class Seat:
     calls_until: float | None = None
     watch: asyncio.Task[None] | None = None
 
+    def __post_init__(self) -> None:
+        self.used_at = self.used_at or self.born_at
+
     @property
     def idle(self) -> bool:
         """Whether it waits and lives."""

@@ -14,6 +14,9 @@ import sys
 import time
 from typing import Any
 
+OFFERED: list[str] = []
+"""What the client offers; the real one asks for it."""
+
 
 def emit(**message: object) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
@@ -24,7 +27,7 @@ def answer(said: list[str]) -> None:
     text = f"{os.getpid()}: " + " | ".join(said)
     start = {"type": "message_start", "message": {"model": "claude-sonnet-fake", "usage": {}}}
     delta = {"type": "text_delta", "text": text}
-    emit(type="system", subtype="init", tools=[], mcp_servers=[])
+    emit(type="system", subtype="init", tools=OFFERED, mcp_servers=[])
     emit(type="stream_event", event=start)
     emit(type="stream_event", event={"type": "content_block_delta", "delta": delta})
     emit(type="result", subtype="success", is_error=False, num_turns=1, result=text, usage={})
@@ -68,6 +71,8 @@ def main() -> None:
         if message["type"] == "control_request":
             response = {"subtype": "success", "request_id": message["request_id"], "response": {}}
             emit(type="control_response", response=response)
+            if message["request"].get("sdkMcpServers"):
+                OFFERED.append("mcp__client__f")
         elif message["type"] == "control_response":
             told = message["response"]["response"]["mcp_response"]["result"]
             results.append(text_of(told["content"]))

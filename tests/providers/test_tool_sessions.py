@@ -197,12 +197,14 @@ def new_codex(*turns: Message, **more: Any) -> tuple[CodexSession, list[dict[str
     tell(session, id=1, result={})
     (start,) = written(session.ask(asking(*turns, **more), "gpt", NOW))
     lines = written(tell(session, id=start["id"], result={"thread": {"id": "T"}}))
+    assert raw(session, "old", "look", "{}", turn="auto-compact-0") == [], "a call of before"
+    tell(session, method="turn/started", params={"threadId": "T", "turn": {"id": "U"}})
     return session, [start, *lines]
 
 
-def raw(session: CodexSession, id: str, name: str, arguments: str) -> list[Event]:
+def raw(session: CodexSession, id: str, name: str, arguments: str, turn: str = "U") -> list[Event]:
     item = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
-    params = {"threadId": "T", "item": item}
+    params = {"threadId": "T", "turnId": turn, "item": item}
     return events(tell(session, method="rawResponseItem/completed", params=params))
 
 

@@ -76,7 +76,8 @@ def _tool(path: str, tool: ApiTool) -> Tool:
 
 def _parameters(schema: Mapping[str, Any] | None) -> dict[str, Any]:
     """A function without arguments is written in many ways."""
-    return {"type": "object", "properties": {}, **(schema or {})}
+    given = {word: rule for word, rule in (schema or {}).items() if rule is not None}
+    return {"type": "object", "properties": {}, **given}
 
 
 def _too_deep(schema: Mapping[str, Any]) -> bool:
