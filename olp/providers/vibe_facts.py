@@ -33,7 +33,10 @@ PATTERNS: Patterns = (
     (r"missing \S+ environment variable|invalid api key|unauthorized", Trouble.AUTH_MISSING),
     (r"spending limit|payment_required|quota|out of credits", Trouble.QUOTA_EXHAUSTED),
     (r"monthly (usage )?limit|usage limit", Trouble.QUOTA_EXHAUSTED),
-    (r"too large for model with|maximum context length", Trouble.CONTEXT_TOO_LONG),
+    (
+        r"piped prompt exceeds|too large for model with|maximum context length",
+        Trouble.CONTEXT_TOO_LONG,
+    ),
     (r"invalid_model|invalid model|not found in configuration", Trouble.MODEL_NOT_FOUND),
     (r"rate limit", Trouble.RATE_LIMITED),
     (r"peer closed connection|incomplete chunked read|connection", Trouble.SPAWN_FAILED),

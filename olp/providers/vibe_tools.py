@@ -17,14 +17,12 @@ from typing import Any, NamedTuple
 from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Trouble, Usage
 from olp.model import Message, Request, Tool
 from olp.providers.base import (
-    CloseInput,
     Driver,
     Exit,
     Ready,
     Reply,
     Settle,
     Step,
-    Write,
     parse_line,
 )
 from olp.providers.opencalls import CANCELLED, OpenCalls, only_results
@@ -87,9 +85,8 @@ class VibeToolSession:
         return [Ready()]
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
-        prompt = prompt_of(request).encode("utf-8", "replace")
-        self._prompt_bytes = len(prompt)
-        return [Write(prompt), CloseInput()]
+        self._prompt_bytes = len(prompt_of(request).encode("utf-8", "replace"))
+        return self._parser.start()
 
     def goes_on(self, request: Request) -> bool:
         """With results alone, and such as the CLI hands on as they are."""

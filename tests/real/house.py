@@ -25,6 +25,7 @@ from .vendors.client import Vendors
 CHAINS = {
     "house": ["claude/sonnet", "codex/gpt-5.5", "vibe/mockm"],
     "short": ["claude/sonnet", "codex/gpt-5.5"],
+    "pictures": ["vibe/mockm", "claude/sonnet"],
 }
 VIBE_MODEL = "mistral-medium-3.5"
 

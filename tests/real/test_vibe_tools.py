@@ -1,0 +1,165 @@
+"""The client's tools and images on the real vibe, which takes tools by a socket at its start."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from olp.providers.vibe_tools import _TAKEN
+from tests.clients import CLIENTS
+
+from .agent import (
+    STEP,
+    WEATHER,
+    Agent,
+    asked,
+    call_marker,
+    calls_marker,
+    calls_of,
+    conversation,
+    function,
+    last_turns,
+    message_of,
+    parked,
+    results_in,
+    settle,
+)
+from .conftest import CANARY
+from .house import House
+from .vendors.client import Vendors, tools
+
+ROUNDS = 30
+BERN = call_marker("weather", {"city": "Bern"})
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    "rkJggg=="
+)
+IMAGE = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}
+
+
+@pytest.fixture
+def vibe(waiting_house: House, vendors: Vendors) -> House:
+    waiting_house.command("/olp/quota/clear")
+    return waiting_house
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_N1_a_call_and_its_result(vibe: House, vendors: Vendors, stream: bool) -> None:
+    agent = Agent(vibe, "vibe", [WEATHER, STEP], {"stream": stream})
+    first = agent.say(f"first {BERN}")
+    (call,) = calls_of(first)
+    assert (call.name, json.loads(call.arguments)) == ("weather", {"city": "Bern"})
+    assert conversation(first) == "new"
+    second = agent.give("sunny")
+    assert (conversation(second), message_of(second)["content"]) == ("live", "sunny")
+    sent = [json.loads(request.body) for request in asked(vendors, "vibe")]
+    assert len(sent) == 2
+    assert sent[1]["messages"][: len(sent[0]["messages"])] == sent[0]["messages"]
+    assert sent[1]["tools"] == sent[0]["tools"]
+
+
+def test_N1_the_tools_as_they_are_beside_its_own(vibe: House, vendors: Vendors) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"enum": ["x", None]}},
+        "$defs": {"A": {"anyOf": [{"type": "string"}, {"type": "null"}]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    mine = [function("look", schema, "Looks."), function("read_file"), function("a-b.c")]
+    agent = Agent(vibe, "vibe", mine)
+    (call,) = calls_of(agent.say(f"go {call_marker('client_read_file', {'city': CANARY})}"))
+    assert (call.name, json.loads(call.arguments)) == ("read_file", {"city": CANARY})
+    assert message_of(agent.give("done"))["content"] == "done"
+    told = {tool.name: tool for tool in tools(asked(vendors, "vibe")[0])}
+    assert told["look"].schema == schema and told["look"].description == "Looks."
+    assert "client_read_file" in told and len(told) == 7 + 3
+
+
+def test_N1_several_calls_at_once_and_one_without_a_result(vibe: House, vendors: Vendors) -> None:
+    agent = Agent(vibe, "vibe", [WEATHER])
+    cities = [{"name": "weather", "args": {"city": city}} for city in ("Bern", "Rom", "Oslo")]
+    calls = calls_of(agent.say(f"go {calls_marker(*cities)}"))
+    assert [json.loads(call.arguments)["city"] for call in calls] == ["Bern", "Rom", "Oslo"]
+    answer = agent.give_to({calls[2].id: "cold", calls[0].id: "mild"})
+    assert conversation(answer) == "live"
+    told = results_in(last_turns(vendors, "vibe"))
+    assert (told[calls[0].id], told[calls[2].id]) == ("mild", "cold")
+    assert "cancelled" in told[calls[1].id]
+
+
+def test_N1_one_call_at_a_time(vibe: House) -> None:
+    agent = Agent(vibe, "vibe", [WEATHER], {"parallel_tool_calls": False})
+    cities = [{"name": "weather", "args": {"city": city}} for city in ("Bern", "Rom")]
+    assert len(calls_of(agent.say(f"go {calls_marker(*cities)}"))) == 1
+    assert conversation(agent.give("mild")) == "live"
+
+
+def test_N1_a_loop_of_thirty_calls_on_one_process(vibe: House, vendors: Vendors) -> None:
+    others = parked(vibe)
+    agent = Agent(vibe, "vibe", [STEP], {"stream": True})
+    seen = [conversation(agent.say(f"work [[LOOP:{ROUNDS}:step]]"))]
+    seen += [conversation(agent.give(f"did {n}")) for n in range(ROUNDS)]
+    assert agent.messages[-1]["content"] == f"done after {ROUNDS}"
+    assert seen == ["new"] + ["live"] * ROUNDS
+    assert len(asked(vendors, "vibe")) == ROUNDS + 1
+    settle(vibe, others)
+
+
+def test_N1_a_result_that_it_would_cut_is_told_again_whole(vibe: House, vendors: Vendors) -> None:
+    agent = Agent(vibe, "vibe", [WEATHER])
+    agent.say(f"go {BERN}")
+    long = "x" * 800_000 + "END [[OK]]"
+    answer = agent.give(long)
+    assert answer.status == 200, answer.body
+    assert conversation(answer) == "replayed"
+    assert long in json.loads(asked(vendors, "vibe")[-1].body)["messages"][-1]["content"]
+
+
+def test_N1_what_is_longer_than_it_takes_is_told_so(vibe: House) -> None:
+    agent = Agent(vibe, "vibe", [WEATHER])
+    answer = agent.say("x" * 1_100_000 + " [[OK]]")
+    assert (answer.status, answer.json["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def test_N1_a_call_that_the_client_insists_on(vibe: House) -> None:
+    named = {"type": "function", "function": {"name": "weather"}}
+    agent = Agent(vibe, "vibe", [WEATHER, STEP], {"tool_choice": named})
+    order = '[[FORCED:{"city": "Bern"}]]'
+    (call,) = calls_of(agent.say(f"go {order}"))
+    assert (call.name, json.loads(call.arguments)) == ("weather", {"city": "Bern"})
+
+
+def test_N1_images_are_seen(vibe: House) -> None:
+    agent = Agent(vibe, "vibe", ())
+    vibe.wait_until_ready(["vibe"])
+    answer = agent.say([{"type": "text", "text": "what is it? [[SEE]]"}, IMAGE])
+    assert "image/png" in message_of(answer)["content"]
+
+
+def test_N2_tools_with_an_image_go_to_the_next_hop(vibe: House) -> None:
+    agent = Agent(vibe, "vibe", [WEATHER], model="pictures")
+    answer = agent.say([{"type": "text", "text": "what is it? [[SEE]]"}, IMAGE])
+    assert answer.headers["X-OLP-Provider-Used"] == "claude"
+    assert [record["code"] for record in answer.detail] == ["INCAPABLE"]
+    alone = Agent(vibe, "vibe", [WEATHER]).say([{"type": "text", "text": "what?"}, IMAGE])
+    assert (alone.status, alone.json["error"]["param"]) == (400, "messages")
+
+
+@pytest.mark.parametrize("name", [client.name for client in CLIENTS if client.uses_tools])
+def test_N1_what_programs_send(vibe: House, vendors: Vendors, name: str) -> None:
+    (client,) = [client for client in CLIENTS if client.name == name]
+    shown = f"client_{client.tool}" if client.tool in _TAKEN else client.tool
+    marker = call_marker(shown, client.arguments)
+    body = client.first("vibe/mockm", f"please {marker}")
+    first = vibe.post(body)
+    calls = calls_of(first)
+    assert [call.name for call in calls] == [client.tool], first.body[:300]
+    follow = client.follow(body, message_of(first), {calls[0].id: "it is done"})
+    second = vibe.post(follow)
+    if name == "cline":  # says more than the results: the conversation is told anew, its order too
+        assert (second.status, conversation(second)) == (200, "replayed")
+        return
+    assert "it is done" in message_of(second)["content"]
+    assert conversation(second) == "live"
