@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Protocol
@@ -49,7 +48,7 @@ class Turn:
         self._asked = False
         self._clean = False
         self._answer: list[str] = []
-        self._calls: list[ToolCall] = []
+        self._calls: list[tuple[CallStarted, list[str]]] = []
         self.keeps_max_tokens = seat.session.keeps_max_tokens
 
     @property
@@ -98,11 +97,10 @@ class Turn:
             match event:
                 case Text(text):
                     self._answer.append(text)
-                case CallStarted(_, id, name):
-                    self._calls.append(ToolCall(id, name, ""))
+                case CallStarted():
+                    self._calls.append((event, []))
                 case CallArguments(index, text):
-                    call = self._calls[index]
-                    self._calls[index] = replace(call, arguments=call.arguments + text)
+                    self._calls[index][1].append(text)
                 case Done(finish):
                     self._clean = finish in (Finish.STOP, Finish.TOOL_CALLS)
                 case Failed():
@@ -117,7 +115,8 @@ class Turn:
     ) -> None:
         if self._clean and kind is None:
             answer = "".join(self._answer)
-            known = conversation.after(self._caller, self._hop, self._request, answer, self._calls)
+            calls = [ToolCall(one.id, one.name, "".join(said)) for one, said in self._calls]
+            known = conversation.after(self._caller, self._hop, self._request, answer, calls)
             self._lender.gave_back(self._seat, known)
             return
         if self._asked and self._seat.worker.alive:

@@ -110,13 +110,16 @@ def _reason(order: Order, finish: Finish) -> str:
 
 def _calls(outputs: Sequence[Output]) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
+    said: list[list[str]] = []
     for output in outputs:
         match output:
             case CallStarted(_, id, name):
-                function = {"name": name, "arguments": ""}
-                calls.append({"id": id, "type": "function", "function": function})
+                calls.append({"id": id, "type": "function", "function": {"name": name}})
+                said.append([])
             case CallArguments(index, text):
-                calls[index]["function"]["arguments"] += text
+                said[index].append(text)
+    for call, pieces in zip(calls, said, strict=True):
+        call["function"]["arguments"] = "".join(pieces)
     return calls
 
 
