@@ -16,11 +16,12 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.direct import started
 from olp.runtime.memory import resident_mb
 from tests.real.byhand import run as by_hand
 from tests.real.house import House, configuration, serving
@@ -124,6 +125,22 @@ def through(
     return row
 
 
+def direct(cli: Found, vendors: Vendors, times: int) -> Row:
+    """New conversations with a process that waits, without OLP in between."""
+    row = Row(cli.name, "by hand, waiting")
+    model = MODELS[cli.name].partition("/")[2]
+    with ExitStack() as stack:
+        one = stack.enter_context(started(cli, vendors))
+        for number in range(times):
+            if cli.name == "claude" and number:  # which has one conversation
+                stack.close()
+                one = stack.enter_context(started(cli, vendors))
+            first, total = one.ask(f"hi {number} [[OK]]", model)
+            row.first.append(first)
+            row.total.append(total)
+    return row
+
+
 def follow_ups(house: House, vendors: Vendors, cli: str, times: int) -> Row:
     """The second message of a conversation that is alive."""
     row = Row(cli, "OLP, follow-up")
@@ -180,6 +197,8 @@ def measure(found: Mapping[str, Found], times: int) -> list[Row]:
             rows.append(through(cold, vendors, cli, "OLP, one-shot", few, lambda: None))
             warm.wait_until_ready([cli])
             ready = lambda cli=cli: warm.wait_until_ready([cli])  # noqa: E731
+            if cli != "vibe":
+                rows.append(direct(one, vendors, times))
             rows.append(through(warm, vendors, cli, "OLP, warm", times, ready))
             rows.append(follow_ups(warm, vendors, cli, times))
             if cli != "vibe":
