@@ -51,6 +51,8 @@ def from_bytes(path: str, data: bytes, told: str) -> Media:
         kind = "image/webp"
     if kind is None and told.startswith("image/"):
         raise _refused(path, "it is no PNG, JPEG, GIF or WebP image")
+    if kind is None and told == PDF:
+        raise _refused(path, "it is no PDF")
     return Media(kind or told, base64.b64encode(data).decode("ascii"))
 
 

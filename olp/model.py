@@ -16,6 +16,9 @@ from typing import Any
 MAX_HOPS = 3
 """Hops in a chain. Fixed: every hop can cost quota and a minute of somebody's patience."""
 
+CANCELLED = "The call was cancelled: it got no result."
+"""What the model is told of a call whose result the client left out."""
+
 PRIVATE_DIR = "\0private\0"
 """Stands in argv and environment for the launch's private folder.
 
@@ -174,7 +177,8 @@ class Request:
     of the request that no CLI can honour.
 
     `tools` may be called by the model, and of those named in `must_call` exactly one has to be;
-    without `parallel_calls` it is one call at a time.
+    without `parallel_calls` it is one call at a time, and with `nameless_calls` the client cannot
+    say which call a result is of.
     """
 
     model: str
@@ -187,6 +191,7 @@ class Request:
     tools: tuple[Tool, ...] = ()
     must_call: tuple[str, ...] = ()
     parallel_calls: bool = True
+    nameless_calls: bool = False
     forbid_substitution: bool = False
     no_cache: bool = False
     ignored: tuple[str, ...] = ()

@@ -278,7 +278,7 @@ def again(code: Trouble, rule: Rule) -> str:
     if code is Trouble.CONCURRENCY_LIMIT:
         return "retry after `Retry-After`; a client's own retry is welcome"
     fixed = (TriggerType.CLIENT_ERROR, TriggerType.AUTH_MISSING)
-    if rule.trigger in fixed or code is Trouble.CLI_NOT_FOUND:
+    if rule.trigger in fixed or code in (Trouble.CLI_NOT_FOUND, Trouble.INCAPABLE):
         return "final"
     return "retry after `Retry-After`" if rule.status in (429, 503) else "retry once"
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from olp.core.required import as_format, call_from
 from olp.core.stops import StopCutter
-from olp.core.tokens import BYTES_PER_TOKEN, cut, estimate
+from olp.core.tokens import BYTES_PER_TOKEN, asked, cut, estimate
 from olp.events import (
     CallArguments,
     CallStarted,
@@ -39,6 +39,7 @@ class Shaper:
         self._format = as_format(request).format
         self._answer: list[str] = []
         self._bytes = 0
+        self._called: list[str] = []
         self._half = ""
         self._usage: Usage | None = None
         self.over = False
@@ -59,9 +60,11 @@ class Shaper:
                 return self._failed(event)
             case Reasoning(text):
                 return [Reasoning(repaired(text))]
-            case CallStarted() | CallArguments():
-                # What was held back of the text comes before it.
-                return [*self._rest(), *([] if self.over else [event])]
+            case CallStarted():
+                return [*self._before_calls(), *([] if self.over else [event])]
+            case CallArguments(_, text):
+                self._called.append(text)
+                return [] if self.over else [event]
             case _:
                 return [event]
 
@@ -72,6 +75,14 @@ class Shaper:
         """What was held back while more text could come."""
         half, self._half = repaired(self._half), ""
         return self._take(self._stops.feed(half) + self._stops.flush())
+
+    def _before_calls(self) -> list[Event]:
+        """What was held back of the text comes before them, also where it is no JSON."""
+        out = self._rest()
+        if self._format is None or self.over:
+            return out
+        text, self._answer = "".join(self._answer), []
+        return [*out, *([Text(text)] if text else [])]
 
     def _take(self, text: str) -> list[Event]:
         finish = Finish.STOP if self._stops.hit else None
@@ -104,7 +115,8 @@ class Shaper:
         if self._format is None:
             return [usage, done]
         if done.finish is not Finish.STOP:
-            return [*([Text(text)] if text else []), usage, done]
+            shown = text and not self._request.must_call
+            return [*([Text(text)] if shown else []), usage, done]
         body, problem = conform(text, self._format)
         if self._request.must_call and problem is None:
             call, problem = call_from(body, self._request)
@@ -131,8 +143,8 @@ class Shaper:
     def _final_usage(self, text: str, cut_short: bool) -> Usage:
         """The CLI's own count; an estimate for what it did not live to tell."""
         if self._usage is None:
-            prompt = sum(estimate(message.text) for message in self._request.messages)
-            return Usage(input=prompt, output=estimate(text), estimated=True)
+            said = estimate(text) + estimate("".join(self._called))
+            return Usage(input=asked(self._request), output=said, estimated=True)
         if cut_short:
             output = max(self._usage.output, estimate(text))
             return replace(self._usage, output=output, estimated=True)

@@ -7,12 +7,27 @@ before it could report.
 
 from __future__ import annotations
 
+import json
+
+from olp.model import Request
+
 BYTES_PER_TOKEN = 4
+
+MEDIA_TOKENS = 1000
+"""Tokens that an image or a file is reckoned at."""
 
 
 def estimate(text: str) -> int:
     """About how many tokens `text` has; 0 only for no text."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
+
+
+def asked(request: Request) -> int:
+    """About how many tokens a request has, its tools, calls and images too."""
+    count = sum(estimate(message.text) for message in request.messages)
+    count += sum(estimate(call.arguments) for m in request.messages for call in m.calls)
+    count += sum(estimate(json.dumps(tool.parameters)) for tool in request.tools)
+    return count + sum(MEDIA_TOKENS * len(message.media) for message in request.messages)
 
 
 def cut(text: str, size: int) -> str:

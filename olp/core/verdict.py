@@ -38,12 +38,17 @@ def verdict(
     failures: Sequence[Failure],
     records: Sequence[HopRecord],
     *,
-    stopped: bool,
+    stopped: Failure | None,
     wall: float,
 ) -> Refused:
-    """The refusal of a walk that ended without an answer. `wall` is in epoch seconds."""
-    told = failures[-1] if stopped else _first(failures)
-    origin = told if stopped else failures[0]
+    """The refusal of a walk that ended without an answer, or that was `stopped` by a failure that
+    is no trigger. `wall` is in epoch seconds."""
+    told = stopped or _first(failures)
+    origin = stopped or failures[0]
+    failed = scrubbed(told.failed)
+    if told is not origin:
+        # The headers name the first hop, which could not have answered this request at all.
+        failed = replace(failed, detail=f"{told.hop.provider}: {failed.detail}")
     providers = tuple(hop.provider for hop in chain.hops)
     status = status_of(told.failed)
     saturated = {f.failed.trouble for f in failures} == {Trouble.CONCURRENCY_LIMIT}
@@ -51,7 +56,7 @@ def verdict(
         origin.hop.provider,
         origin.hop.model,
         told.index if stopped else len(chain.hops),
-        scrubbed(told.failed),
+        failed,
         status,
         RULES[told.failed.trouble].advice,
         tuple(records),

@@ -112,7 +112,7 @@ class Walk:
         self._index = first
         self._attempt: _Attempt | None = None
         self._failures: list[Failure] = []
-        self._stopped = False
+        self._stopped: Failure | None = None
         self.forced = False
         self._forced: set[int] = set()
         self.conversation: str | None = None
@@ -304,7 +304,8 @@ class Walk:
 
     def _move_on_or_stop(self, attempt: _Attempt, failed: Failed) -> None:
         trigger = trigger_of(failed)
-        self._failures.append(Failure(attempt.hop, attempt.index, failed))
+        failure = Failure(attempt.hop, attempt.index, failed)
+        self._failures.append(failure)
         self._failures.sort(key=lambda failure: failure.index)
         self.records.append(
             HopRecord(
@@ -317,7 +318,7 @@ class Walk:
             )
         )
         self.records.sort(key=lambda record: record.hop)
-        self._stopped = not self._moves_on(trigger)
+        self._stopped = None if self._moves_on(trigger) else failure
 
     def _moves_on(self, trigger: TriggerType) -> bool:
         match trigger:

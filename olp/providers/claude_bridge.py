@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from olp.model import Message, Tool
+from olp.model import CANCELLED, Message, Tool
 from olp.providers.base import Write, json_line
-from olp.providers.opencalls import CANCELLED, OpenCalls
+from olp.providers.opencalls import OpenCalls
 from olp.providers.toolnames import Names
 from olp.providers.toolschemas import ANYTHING, in_words, is_sound
 

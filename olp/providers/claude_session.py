@@ -16,9 +16,10 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Trouble, Usage
 from olp.model import Effort, Request, Role
-from olp.providers.base import Driver, Exit, Ready, Step, Write, json_line, parse_line
+from olp.providers.base import Driver, Exit, Halt, Ready, Step, Write, parse_line
 from olp.providers.claude_bridge import SERVER, Bridge, takes_live
 from olp.providers.claude_history import lines_of
+from olp.providers.claude_survey import control
 from olp.providers.opencalls import only_results
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
@@ -32,11 +33,6 @@ EFFORTS = {
 }
 
 _PING = "olp-ping"
-
-
-def control(request_id: str, **request: Any) -> Write:
-    """One control request."""
-    return json_line({"type": "control_request", "request_id": request_id, "request": request})
 
 
 Parser = Callable[[bool, datetime, Names, bool], Driver]
@@ -123,11 +119,18 @@ class ClaudeSession:
         if message.get("type") == "control_request":
             return self._asked(message)
         if self._turn is None:
-            return []
+            return self._unasked(message) if self.parked else []
         if self._waits:
             quiet = message.get("type") == "result" and message.get("num_turns") == 0
             return self._next() if quiet and not message.get("is_error") else []
         return self._told(self._turn.receive(line))
+
+    def _unasked(self, message: Mapping[str, Any]) -> Sequence[Step]:
+        """Nobody has asked for more, and the CLI goes on: it has answered a call by itself."""
+        begins = (message.get("event") or {}).get("type") == "message_start"
+        if begins or message.get("type") == "result" or message.get("subtype") == "api_retry":
+            return [Failed(Trouble.SPAWN_FAILED, "claude went on by itself; OLP ended it"), Halt()]
+        return []
 
     def _controlled(self, response: Mapping[str, Any]) -> Sequence[Step]:
         if response.get("request_id") == _PING:

@@ -6,13 +6,12 @@ is left of the plan.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Listed, Quota, Trouble, Window
-from olp.providers.base import CloseInput, Exit, Step, Write, parse_line
+from olp.providers.base import CloseInput, Exit, Step, Write, json_line, parse_line
 
 FLAGS = (
     *("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),
@@ -23,9 +22,9 @@ FLAGS = (
 _INITIALIZE, _USAGE = "olp-initialize", "olp-usage"
 
 
-def _request(request_id: str, **request: Any) -> Write:
-    line = {"type": "control_request", "request_id": request_id, "request": request}
-    return Write(json.dumps(line).encode() + b"\n")
+def control(request_id: str, **request: Any) -> Write:
+    """One control request."""
+    return json_line({"type": "control_request", "request_id": request_id, "request": request})
 
 
 class SurveyDriver:
@@ -36,8 +35,8 @@ class SurveyDriver:
 
     def start(self) -> Sequence[Step]:
         return [
-            _request(_INITIALIZE, subtype="initialize"),
-            _request(_USAGE, subtype="get_usage", skip_behaviors=True),
+            control(_INITIALIZE, subtype="initialize"),
+            control(_USAGE, subtype="get_usage", skip_behaviors=True),
         ]
 
     def receive(self, line: str) -> Sequence[Step]:

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from olp.events import Usage
-from olp.model import Media, Message, Request, Role, Tool, ToolCall
+from olp.model import CANCELLED, Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Write, json_line
-from olp.providers.opencalls import CANCELLED
 from olp.providers.toolnames import Names, marked
 from olp.providers.toolschemas import ANYTHING, OF_NAMES, in_words, inner_of, is_sound
 

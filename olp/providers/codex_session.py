@@ -125,6 +125,7 @@ class CodexSession:
             given = self._calls_open.give(request.latest)
             return [result_of(number, message) for number, message in given]
         assert self._thread is not None
+        self._calls_open = OpenCalls(parallel=request.parallel_calls)
         return self._begin_turn(self._thread, request.latest)
 
     def interrupt(self) -> Sequence[Step]:
@@ -234,7 +235,8 @@ class CodexSession:
                 return self._raw_item(params.get("item") or {})
             case "rawResponse/completed" if self.parked:
                 # All that the model calls for was told.
-                return [usage_of(params.get("usage") or {}), Done(Finish.TOOL_CALLS)]
+                counted = params.get("usage")
+                return [*([usage_of(counted)] if counted else []), Done(Finish.TOOL_CALLS)]
             case "thread/tokenUsage/updated":
                 return [usage_of((params.get("tokenUsage") or {}).get("last") or {})]
             case "account/rateLimits/updated":

@@ -13,8 +13,6 @@ from olp.events import CallArguments, CallStarted
 from olp.model import Message
 from olp.providers.base import Step
 
-CANCELLED = "The call was cancelled: it got no result."
-
 Asked = TypeVar("Asked")
 """How a CLI's question for a result is known, so that it can be answered."""
 

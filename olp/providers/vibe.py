@@ -117,9 +117,9 @@ class Vibe:
     def _with_tools(
         self, setting: Setting, request: Request, model: str
     ) -> tuple[Launch, VibeToolSession]:
-        launch, driver = self.launch(request, model, setting, datetime.min)
+        launch, _ = self.launch(request, model, setting, datetime.min)  # which looks at no time
         argv = (*launch.argv, "--agent-socket", f"{PRIVATE_DIR}/{SOCKET}")
-        session = VibeToolSession(request.tools, driver, parallel=request.parallel_calls)
+        session = VibeToolSession(request.tools, parallel=request.parallel_calls)
         return replace(launch, argv=argv, socket=SOCKET), session
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, BaseDriver]]:

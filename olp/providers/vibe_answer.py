@@ -35,7 +35,7 @@ class Driver:
         self._model = model
         self._now = now
         self._started = False
-        self._answered = False
+        self.answered = False
         self._partial = ""
 
     def start(self) -> Sequence[Step]:
@@ -71,7 +71,7 @@ class Driver:
         )
         outcome = entry.get("outcome") or {}
         if outcome.get("type") == "committed":
-            self._answered = True
+            self.answered = True
             return [Text(text), Settle(REPORT_S)]
         if outcome.get("cause") == "retry":
             # The CLI would ask again by itself, which is a second request for the same answer.
@@ -83,9 +83,9 @@ class Driver:
         report = parse_line(exit.files.get("out/export.json", b"").decode("utf-8", "replace"))
         usage = _usage(report)
         outcome = report.get("outcome")
-        if self._answered and exit.code in (0, None) and outcome in ("finished", None):
+        if self.answered and exit.code in (0, None) and outcome in ("finished", None):
             return [*usage, Done()]
-        if self._answered and outcome == "length":
+        if self.answered and outcome == "length":
             return [*usage, Done(Finish.LENGTH)]
         failed = self._failure(report, exit)
         salvage = self._partial and failed.trouble is Trouble.SPAWN_FAILED

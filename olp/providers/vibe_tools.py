@@ -15,9 +15,8 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Trouble, Usage
-from olp.model import Message, Request, Tool
+from olp.model import CANCELLED, Message, Request, Tool
 from olp.providers.base import (
-    Driver,
     Exit,
     Ready,
     Reply,
@@ -25,9 +24,11 @@ from olp.providers.base import (
     Step,
     parse_line,
 )
-from olp.providers.opencalls import CANCELLED, OpenCalls, only_results
+from olp.providers.opencalls import OpenCalls, only_results
 from olp.providers.toolnames import Names
+from olp.providers.toolschemas import ANYTHING, in_words, is_sound
 from olp.providers.transcript import prompt_of
+from olp.providers.vibe_answer import Driver
 
 SOCKET = "agent.sock"
 
@@ -58,18 +59,19 @@ class _Asked(NamedTuple):
 
 
 class VibeToolSession:
-    """The protocol of one such process. `parser` reads what it prints."""
+    """The protocol of one such process."""
 
     reusable = False
     keeps_max_tokens = True
 
-    def __init__(self, tools: Sequence[Tool], parser: Driver, *, parallel: bool) -> None:
-        self._parser = parser
+    def __init__(self, tools: Sequence[Tool], *, parallel: bool) -> None:
+        self._parser: Driver | None = None
         self._tools = tools
         self._names = Names(tools, longest=_LONGEST, taken=_TAKEN, identifier=True)
         self._calls: OpenCalls[_Asked] = OpenCalls(parallel=parallel)
         self._told = 0
-        self._prompt_bytes = 0
+        self._bytes = 0
+        self._called_bytes = 0
         self._spent = Usage()
 
     @property
@@ -85,7 +87,9 @@ class VibeToolSession:
         return [Ready()]
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
-        self._prompt_bytes = len(prompt_of(request).encode("utf-8", "replace"))
+        prompt = prompt_of(request)
+        self._bytes = len(prompt.encode("utf-8", "replace"))
+        self._parser = Driver(prompt, model, now=now)
         return self._parser.start()
 
     def goes_on(self, request: Request) -> bool:
@@ -96,6 +100,8 @@ class VibeToolSession:
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
         self._told = 0
+        assert self._parser is not None
+        self._parser.answered = False  # what it said on its way was not the end
         return [_result(one, message) for one, message in self._calls.give(request.latest)]
 
     def interrupt(self) -> Sequence[Step]:
@@ -105,7 +111,11 @@ class VibeToolSession:
         entry = parse_line(line)
         if entry.get("type") == "effect" and self._is_ours(str(entry.get("title"))):
             return []
-        return self._parser.receive(line)
+        if self._parser is None:
+            return []
+        steps = self._parser.receive(line)
+        # While calls are open, the end is told by their results and not by a text.
+        return [step for step in steps if not (self.parked and isinstance(step, Settle))]
 
     def _is_ours(self, title: str) -> bool:
         space, _, name = title.partition(".")
@@ -131,8 +141,8 @@ class VibeToolSession:
         return {
             "namespace": _NAMESPACE,
             "name": self._names.outward(tool.name),
-            "description": tool.description,
-            "inputSchema": tool.parameters,
+            "description": tool.description if is_sound(tool.parameters) else in_words(tool),
+            "inputSchema": tool.parameters if is_sound(tool.parameters) else ANYTHING,
             "modelAccess": "direct",
         }
 
@@ -144,6 +154,7 @@ class VibeToolSession:
         index, self._told = self._told, self._told + 1
         arguments = json.dumps(params.get("input"), ensure_ascii=False)
         calls: list[Step] = [CallStarted(index, id, name), CallArguments(index, arguments)]
+        self._called_bytes += len(arguments.encode("utf-8", "replace"))
         told = self._calls.told(calls)
         given = self._calls.asked(id, asked)
         return [*told, *(_result(one, message) for one, message in given), Settle(QUIET_S)]
@@ -152,13 +163,23 @@ class VibeToolSession:
         if self.parked and exit.code is None:
             # No more calls came: the answer is over until their results are here. What it cost is
             # told at the end of all, so that until then it is a guess, and set off there.
-            guess = Usage(input=self._prompt_bytes // _BYTES_PER_TOKEN, estimated=True)
-            self._spent = replace(self._spent, input=self._spent.input + guess.input)
+            guess = Usage(
+                input=self._bytes // _BYTES_PER_TOKEN,
+                output=self._called_bytes // _BYTES_PER_TOKEN,
+                estimated=True,
+            )
+            self._called_bytes = 0
+            before = self._spent
+            self._spent = Usage(before.input + guess.input, before.output + guess.output)
             return [guess, Done(Finish.TOOL_CALLS)]
+        if self._parser is None:
+            return [Failed(Trouble.SPAWN_FAILED, exit.told("vibe"))]
         return [self._rest(e) if isinstance(e, Usage) else e for e in self._parser.exited(exit)]
 
     def _rest(self, usage: Usage) -> Usage:
-        return replace(usage, input=max(0, usage.input - self._spent.input))
+        left = max(0, usage.input - self._spent.input)
+        output = max(0, usage.output - self._spent.output)
+        return replace(usage, input=left, output=output, cached=min(left, usage.cached))
 
 
 def _reply(asked: _Asked, result: Mapping[str, Any]) -> Reply:

@@ -14,9 +14,9 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any
 
-from olp.core.tokens import estimate
+from olp.core.tokens import asked
 from olp.errors import RequestError
-from olp.events import Answering, Done, Failed, Output, Reasoning, Refused, Text, Usage
+from olp.events import Answering, CallStarted, Done, Failed, Output, Reasoning, Refused, Text, Usage
 from olp.model import Hop, Request, is_model_id
 from olp.runtime.people import Caller
 from olp.runtime.record import Record
@@ -120,7 +120,7 @@ class Visit:
             match output:
                 case Answering():
                     self._head = output
-                case Text() | Reasoning() if self._first_at is None:
+                case Text() | Reasoning() | CallStarted() if self._first_at is None:
                     self._first_at = now
                 case Done() | Failed() | Refused():
                     self._end = output
@@ -195,7 +195,7 @@ class Visit:
 
     def _prompt(self) -> int:
         assert self._request is not None
-        return sum(estimate(message.text) for message in self._request.messages)
+        return asked(self._request)
 
     def _left_others(self) -> bool:
         """Leave the flight; whether others are still aboard. The last one carries its cost."""

@@ -27,6 +27,9 @@ FETCH_S = 20.0
 
 MAX_REDIRECTS = 3
 
+MAX_TOTAL = 64 * 1024 * 1024
+"""Characters of base64 of all images of a request."""
+
 
 def is_public(address: str) -> bool:
     """Whether `address` is of the open internet, and not of this machine, its network, or a way
@@ -81,7 +84,11 @@ class Fetcher:
                 asyncio.timeout(FETCH_S),
                 aiohttp.ClientSession(connector=connector, trust_env=False) as session,
             ):
-                images = {link: await self._fetched(session, link) for link in links}
+                images: dict[Link, Media] = {}
+                for link in links:
+                    images[link] = await self._fetched(session, link)
+                    if sum(len(image.data) for image in images.values()) > MAX_TOTAL:
+                        raise _refused(link.path, "all images together are too large")
         except TimeoutError:
             raise _refused("messages", f"its images did not come within {FETCH_S:g} s") from None
         return replace(request, messages=tuple(_with(m, images) for m in request.messages))

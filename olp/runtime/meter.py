@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from olp.core.tokens import BYTES_PER_TOKEN, estimate
+from olp.core.tokens import BYTES_PER_TOKEN, asked
 from olp.events import (
     Answering,
     CallArguments,
@@ -75,5 +75,4 @@ class Meter:
     def _tokens(self) -> int:
         if self._usage is not None:
             return self._usage.input + self._usage.output
-        asked = sum(estimate(message.text) for message in self._request.messages)
-        return asked + -(-self._told // BYTES_PER_TOKEN)
+        return asked(self._request) + -(-self._told // BYTES_PER_TOKEN)

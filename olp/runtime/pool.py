@@ -18,13 +18,12 @@ from typing import Any
 from olp.config import ProviderConfig, WorkersConfig
 from olp.core import conversation
 from olp.core.abilities import only_by_session
-from olp.events import Failed
+from olp.events import Event, Failed, Quota, Usage
 from olp.model import Hop, Request
 from olp.providers.base import Session
 from olp.runtime.bounds import too_large, too_many
 from olp.runtime.fleet import Fleet
 from olp.runtime.log import Log
-from olp.runtime.memory import resident_mb
 from olp.runtime.seats import Kind, Seat
 from olp.runtime.tasks import Tasks
 from olp.runtime.turn import Turn
@@ -80,19 +79,23 @@ class Pool:
         if not must and (self._closed or not kind.proven):
             return None
         known = conversation.before(caller, hop, request)
+        live = self._going_on(kind, known, request)
+        if live is None:
+            self._forget(kind, known)
         seat = (
-            self._going_on(kind, known, request)
+            live
             or self._free(kind, hop, request)
             or self._soon_free(kind, hop, request)
             or self._cold(kind, hop, request, must=must)
         )
         if seat is None:
             return None
-        goes_on = known is not None and seat.conversation == known
         seat.busy, seat.conversation, seat.calls_until = True, None, None
         # Not at once: the start of another CLI would take the processor from this answer's.
         asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._tend, hop.provider)
-        return Turn(self, seat, hop, request, caller, now=self._fleet.now(), goes_on=goes_on)
+        return Turn(
+            self, seat, hop, request, caller, now=self._fleet.now(), goes_on=live is not None
+        )
 
     def waits_at(self, hops: Sequence[Hop], request: Request, caller: str) -> int:
         """The index of the hop whose process waits for what `request` brings; 0 if none does."""
@@ -108,6 +111,12 @@ class Pool:
             return None
         idle = (s for s in kind.seats if s.idle and s.conversation == known)
         return next((s for s in idle if s.session.goes_on(request)), None)
+
+    def _forget(self, kind: Kind, known: str | None) -> None:
+        """End what waits for results that will not come: its conversation goes on elsewhere."""
+        for seat in list(kind.seats):
+            if known is not None and seat.parked and seat.conversation == known and not seat.busy:
+                self._end(seat)
 
     def _free(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
         fit = [s for s in kind.seats if s.can_begin and s.session.takes(request, hop.model)]
@@ -159,12 +168,14 @@ class Pool:
 
     async def _watch(self, seat: Seat, limit: float) -> None:
         """Read what it says while it prepares for another conversation, or waits for results."""
-        was_ready = seat.worker.ready
-        events = await seat.worker.events(limit)
+        was_ready, events = seat.worker.ready, list[Event]()
+        while not events and self._clock() < limit and seat.worker.ready == was_ready:
+            told = await seat.worker.events(limit)
+            events = [event for event in told if not isinstance(event, Quota | Usage)]
         if seat.busy:
             return
         seat.watch = None
-        if events or seat.parked or seat.worker.ready == was_ready:
+        if events or seat.worker.ready == was_ready:
             self._end(seat)
 
     async def gave_up(self, seat: Seat) -> None:
@@ -180,7 +191,7 @@ class Pool:
     def open(self) -> None:
         """Begin: the first CLIs are started in a moment."""
         self._closed = False
-        if any(kind.warm for kind in self._kinds.values()):
+        if self._kinds:
             self._spawn(self._care(), "care of the pool")
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -284,14 +295,4 @@ class Pool:
 
     def report(self, provider: str) -> dict[str, Any]:
         """What waits of one provider; memory in MB."""
-        kind = self._kinds[provider]
-        return {
-            "warm": kind.warm,
-            "ready": sum(seat.can_begin for seat in kind.seats),
-            "busy": sum(seat.busy for seat in kind.seats),
-            "conversations": sum(s.conversation is not None for s in kind.seats),
-            "parked": sum(s.parked for s in kind.seats),
-            "starting": kind.booting,
-            "memory_mb": round(sum(resident_mb(s.worker.pid) for s in kind.seats)),
-            "trouble": kind.trouble,
-        }
+        return self._kinds[provider].report()

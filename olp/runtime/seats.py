@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass, field
+from typing import Any
 
 from olp.providers.base import Session
+from olp.runtime.memory import resident_mb
 from olp.runtime.worker import Worker
 
 
@@ -51,8 +52,7 @@ class Seat:
         watch, self.watch = self.watch, None
         if watch is not None:
             watch.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch
+            await asyncio.wait({watch})
 
 
 @dataclass(slots=True)
@@ -66,3 +66,16 @@ class Kind:
     failures: int = 0
     not_before: float = 0.0
     trouble: str | None = None
+
+    def report(self) -> dict[str, Any]:
+        """What there is of it; memory in MB."""
+        return {
+            "warm": self.warm,
+            "ready": sum(seat.can_begin for seat in self.seats),
+            "busy": sum(seat.busy for seat in self.seats),
+            "conversations": sum(s.conversation is not None for s in self.seats),
+            "parked": sum(s.parked for s in self.seats),
+            "starting": self.booting,
+            "memory_mb": round(sum(resident_mb(s.worker.pid) for s in self.seats)),
+            "trouble": self.trouble,
+        }

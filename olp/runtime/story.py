@@ -11,7 +11,18 @@ from typing import Any
 
 from olp.core.tokens import BYTES_PER_TOKEN
 from olp.core.walk import Note
-from olp.events import Answering, Done, Failed, Output, Reasoning, Refused, Text, Trouble, Usage
+from olp.events import (
+    Answering,
+    CallArguments,
+    Done,
+    Failed,
+    Output,
+    Reasoning,
+    Refused,
+    Text,
+    Trouble,
+    Usage,
+)
 from olp.model import Hop
 
 
@@ -107,7 +118,7 @@ class Story:
             match output:
                 case Answering():
                     self._answering = output
-                case Text(text) | Reasoning(text):
+                case Text(text) | Reasoning(text) | CallArguments(_, text):
                     self._told_bytes += len(text.encode("utf-8", "replace"))
                     self._first_at = now if self._first_at is None else self._first_at
                 case Usage():

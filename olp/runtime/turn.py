@@ -64,11 +64,15 @@ class Turn:
         return self._seat.worker.report
 
     async def __aenter__(self) -> Turn:
-        await self._seat.unwatch()
-        if self._seat.worker.pid is None:
-            await self._seat.worker.open()
-        else:
-            self._seat.worker.begin_report()
+        try:
+            await self._seat.unwatch()
+            if self._seat.worker.pid is None:
+                await self._seat.worker.open()
+            else:
+                self._seat.worker.begin_report()
+        except BaseException:
+            await self._lender.gave_up(self._seat)
+            raise
         return self
 
     async def events(self, until: float) -> Sequence[Event]:
@@ -113,7 +117,9 @@ class Turn:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        if self._clean and kind is None:
+        # A client whose calls have no ids cannot say which results it brings.
+        endless = bool(self._calls) and self._request.nameless_calls
+        if self._clean and kind is None and not endless:
             answer = "".join(self._answer)
             calls = [ToolCall(one.id, one.name, "".join(said)) for one, said in self._calls]
             known = conversation.after(self._caller, self._hop, self._request, answer, calls)

@@ -105,7 +105,7 @@ class Worker:
             missing = Path(self._launch.argv[0]).name
             self._pending = [Failed(Trouble.CLI_NOT_FOUND, f"{missing} is not installed")]
         except OSError as error:
-            reason = error.strerror or type(error).__name__
+            reason = error.strerror or str(error) or type(error).__name__
             self._pending = [Failed(Trouble.SPAWN_FAILED, f"could not be started: {reason}")]
         except BaseException:
             await self.close()

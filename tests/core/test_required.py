@@ -10,7 +10,17 @@ import pytest
 from olp.core.abilities import able, lacking, only_by_session
 from olp.core.required import as_format, call_from
 from olp.core.shape import Shaper
-from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Text, Trouble
+from olp.events import (
+    CallArguments,
+    CallStarted,
+    Done,
+    Event,
+    Failed,
+    Finish,
+    Text,
+    Trouble,
+    Usage,
+)
 from olp.formats import conform
 from olp.model import Ability, JsonFormat, Media, Message, Request, Role, Tool
 
@@ -102,6 +112,27 @@ def test_N1_calls_go_through_the_shaper_after_the_text_before_them() -> None:
     out = shaped(request, Text("so ST"), begun, arguments, Done(Finish.TOOL_CALLS))
     assert [e for e in out if isinstance(e, Text)] == [Text("so "), Text("ST")]
     assert out[2:4] == [begun, arguments] and out[-1] == Done(Finish.TOOL_CALLS)
+
+
+def test_N1_text_before_calls_comes_before_them_even_if_json_was_wanted() -> None:
+    request = Request("m", (USER,), format=JsonFormat(), tools=TOOLS)
+    begun = CallStarted(0, "c", "f")
+    out = shaped(request, Text("let me see"), begun, Done(Finish.TOOL_CALLS))
+    assert [type(event).__name__ for event in out] == ["Text", "CallStarted", "Usage", "Done"]
+
+
+def test_N1_half_a_call_that_was_insisted_on_is_not_shown_as_text() -> None:
+    out = shaped(asked("count"), Text('{"n":'), Done(Finish.LENGTH))
+    assert not any(isinstance(event, Text) for event in out) and out[-1] == Done(Finish.LENGTH)
+
+
+def test_L5_what_is_estimated_counts_calls_tools_and_images() -> None:
+    begun, arguments = CallStarted(0, "c", "f"), CallArguments(0, "x" * 4000)
+    out = shaped(asked(), begun, arguments, Done(Finish.TOOL_CALLS))
+    (usage,) = [event for event in out if isinstance(event, Usage)]
+    assert usage.estimated and usage.output == 1000 and usage.input > 50
+    (seen,) = [e for e in shaped(Request("m", (PNG,)), Done()) if isinstance(e, Usage)]
+    assert seen.input > 1000
 
 
 def test_N1_a_schema_does_not_stand_in_the_way_of_a_call() -> None:

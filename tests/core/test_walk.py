@@ -863,3 +863,24 @@ def test_A1_a_hop_whose_process_waits_for_results_goes_first_and_the_others_foll
     served.next(0)
     (head, *_) = served.pass_on(Done(), 0)
     assert isinstance(head, Answering) and (head.hops, head.records) == (2, ())
+
+
+def test_A6_what_stops_the_chain_is_told_even_if_a_later_hop_was_tried_first() -> None:
+    hops = tuple(Hop(name, "m") for name in ("claude", "codex"))
+    walk = Walk(Chain("c", hops), streaming=False, now=0, first=1)
+    for trouble in (Trouble.RATE_LIMITED, Trouble.BAD_REQUEST):
+        walk.next(0)
+        walk.pass_on(Failed(trouble, "no"), 0)
+    assert walk.next(0) is None
+    end = walk.verdict(0)
+    assert (end.provider, end.status, end.failed.trouble) == ("claude", 400, Trouble.BAD_REQUEST)
+
+
+def test_A4_a_hop_that_never_could_answer_does_not_hide_what_went_wrong() -> None:
+    hops = tuple(Hop(name, "m") for name in ("claude", "codex"))
+    walk = Walk(Chain("c", hops), streaming=False, now=0)
+    for failed in (Failed(Trouble.INCAPABLE, "cannot"), Failed(Trouble.RATE_LIMITED, "slow down")):
+        walk.next(0)
+        walk.pass_on(failed, 0)
+    end = walk.verdict(0)
+    assert (end.provider, end.status, end.failed.detail) == ("claude", 429, "codex: slow down")

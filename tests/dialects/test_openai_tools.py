@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from olp.dialects.openai_chat import Order, StreamEncoder, decode, whole
-from olp.dialects.openai_chat.messages import CANCELLED
 from olp.errors import RequestError
 from olp.events import (
     Answering,
@@ -23,7 +22,7 @@ from olp.events import (
     Text,
     Usage,
 )
-from olp.model import Media, Message, Request, Role, ToolCall
+from olp.model import CANCELLED, Media, Message, Request, Role, ToolCall
 
 USER = {"role": "user", "content": "hi"}
 F = {"type": "function", "function": {"name": "f", "description": "F.", "parameters": {}}}
@@ -122,6 +121,7 @@ def test_N1_the_choice_of_a_tool(choice: Any, tools: list[str], must: tuple[str,
             "tool_choice",
         ),
         ({"functions": [{"name": "f"}], "tools": [F]}, "functions"),
+        ({"tools": [F], "tool_choice": "auto", "function_call": "auto"}, "function_call"),
         ({"functions": [{"name": "f"}], "function_call": {"name": "g"}}, "function_call"),
     ],
 )
@@ -149,6 +149,23 @@ def test_N1_functions_are_tools_of_an_older_day() -> None:
     found = order(functions=[{"name": "f"}], function_call={"name": "f"})
     assert found.functions and not found.request.parallel_calls
     assert ([t.name for t in found.request.tools], found.request.must_call) == (["f"], ("f",))
+
+
+def test_N2_the_choice_counts_whatever_it_is_called() -> None:
+    assert asked(functions=[{"name": "f"}], tool_choice="none").tools == ()
+    assert asked(tools=[F], function_call="none").tools == ()
+    assert len(asked(tools=[F], functions=[]).tools) == 1
+
+
+def test_I8_that_a_schema_is_to_be_kept_strictly_is_listed() -> None:
+    strict = {"type": "function", "function": {"name": "f", "strict": True}}
+    assert asked(tools=[strict]).ignored == ("tools.function.strict",)
+    assert asked(tools=[F]).ignored == ()
+
+
+def test_N1_a_refusal_that_is_sent_back_is_what_was_said() -> None:
+    said = {"role": "assistant", "content": None, "refusal": "No."}
+    assert asked(messages=[USER, said, USER]).messages[1].text == "No."
 
 
 def test_N1_parallel_calls_can_be_switched_off() -> None:
@@ -297,6 +314,13 @@ def test_N1_the_result_of_a_tool_may_hold_an_image() -> None:
 def test_N2_what_is_no_image_is_named(url: str) -> None:
     error = refusal(messages=[{"role": "user", "content": [image(url)]}])
     assert (error.status, error.param) == (400, "messages[0].content[0].image_url.url")
+
+
+def test_N2_what_is_called_a_pdf_and_is_none_is_named() -> None:
+    data = base64.b64encode(b"%PD").decode()
+    part = pdf(f"data:application/pdf;base64,{data}")
+    error = refusal(messages=[{"role": "user", "content": [part]}])
+    assert error.param == "messages[0].content[0].file.file_data"
 
 
 def test_N2_a_program_is_no_file_to_read() -> None:

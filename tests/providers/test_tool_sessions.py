@@ -13,7 +13,6 @@ from olp.model import Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Exit, Ready, Reply, Settle, Step
 from olp.providers.claude_session import ClaudeSession
 from olp.providers.codex_session import CodexSession
-from olp.providers.vibe_answer import Driver
 from olp.providers.vibe_tools import VibeToolSession
 
 from .test_sessions import NOW, new_claude, result, tell, written
@@ -153,6 +152,24 @@ def test_claude_begins_anew_with_what_cannot_be_handed_over(latest: tuple[Messag
     assert not session.goes_on(asking(SPOKE, *latest))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        stream(type="message_start", message={}),
+        {"type": "result", "subtype": "success"},
+        {"type": "system", "subtype": "api_retry", "error": "overloaded"},
+    ],
+    ids=["asks again", "ends", "retries"],
+)
+def test_claude_may_not_go_on_by_itself(line: dict[str, Any]) -> None:
+    session = new_claude()
+    session.ask(asking(), "sonnet", NOW)
+    tool_use(session, "t1", "mcp__client__look", "{")
+    stopped(session)
+    assert tell(session, **stream(type="message_stop")) == []
+    assert isinstance(tell(session, **line)[0], Failed)
+
+
 def test_claude_may_not_call_what_the_client_did_not_offer() -> None:
     session = new_claude()
     session.ask(asking(), "sonnet", NOW)
@@ -257,6 +274,25 @@ def test_codex_answers_by_itself_what_is_no_call_of_the_clients() -> None:
     assert spoken(session) == [], "the CLI goes on by itself"
 
 
+def test_codex_keeps_to_one_call_at_a_time_in_every_turn() -> None:
+    session, _ = new_codex(parallel_calls=False)
+    done = {"threadId": "T", "turn": {"id": "U", "status": "completed"}}
+    assert Done() in tell(session, method="turn/completed", params=done)
+    session.more(asking(Message(Role.ASSISTANT, "ok"), USER, parallel_calls=False), NOW)
+    tell(session, method="turn/started", params={"threadId": "T", "turn": {"id": "V"}})
+    assert len(raw(session, "t1", "look", "{}", turn="V")) == 2
+    assert raw(session, "t2", "Bash", "{}", turn="V") == []
+
+
+def test_codex_that_does_not_count_is_not_said_to_have_counted_nothing() -> None:
+    session, _ = new_codex()
+    raw(session, "t1", "look", "{}")
+    params = {"threadId": "T", "usage": None}
+    assert events(tell(session, method="rawResponse/completed", params=params)) == [
+        Done(Finish.TOOL_CALLS)
+    ]
+
+
 def test_codex_without_raw_events_tells_of_one_call() -> None:
     session, _ = new_codex()
     out = events(codex_asks(session, 0, "t1", "look"))
@@ -297,8 +333,7 @@ def test_codex_may_not_shorten_a_conversation_by_itself() -> None:
 
 
 def new_vibe(**more: Any) -> VibeToolSession:
-    driver = Driver("", "m", now=NOW)
-    session = VibeToolSession(TOOLS, driver, parallel=more.pop("parallel", True))
+    session = VibeToolSession(TOOLS, parallel=more.pop("parallel", True))
     assert session.start() == [Ready()]
     session.ask(asking(**more), "m", NOW)
     return session
@@ -321,7 +356,7 @@ def replies(steps: Sequence[Step]) -> dict[int, Any]:
 
 def test_vibe_is_offered_the_tools_under_names_that_are_not_its_own() -> None:
     tools = (*TOOLS, Tool("bash", "", SCHEMA), Tool("a-b", "", SCHEMA), Tool("1x", "", SCHEMA))
-    session = VibeToolSession(tools, Driver("", "m", now=NOW), parallel=True)
+    session = VibeToolSession(tools, parallel=True)
     told = replies(vibe_asks(session, 1, "agent/initialize", protocolVersion=2))[1]
     assert told["id"] == 10
     names = [tool["name"] for tool in told["result"]["tools"]]
@@ -350,7 +385,43 @@ def test_vibe_calls_and_goes_on_with_the_results() -> None:
     said = {"type": "message", "role": "assistant", "content": content}
     assert Text("done") in tell(session, **said, outcome={"type": "committed"})
     end = session.exited(Exit(0, files={"out/export.json": json.dumps(report).encode()}))
-    assert end[-1] == Done() and isinstance(end[0], Usage) and end[0].output == 9
+    assert end[-1] == Done() and isinstance(end[0], Usage)
+    assert (guess.output, end[0].output) == (4, 5), "what was guessed before is set off"
+
+
+def test_vibe_tells_of_a_used_up_plan_in_its_own_time() -> None:
+    session = new_vibe()
+    vibe_calls(session, 1, "t1", "look")
+    session.more(asking(SPOKE, *results("t1")), NOW)
+    message = "Error: You've hit your usage limit, resets in 2 hours"
+    report = {"outcome": "error", "error": {"code": "rate_limit", "message": message}}
+    files = {"out/export.json": json.dumps(report).encode()}
+    (failed,) = session.exited(Exit(2, files=files))
+    assert isinstance(failed, Failed) and failed.trouble == "QUOTA_EXHAUSTED"
+    assert failed.resets_at == NOW.timestamp() + 7200
+
+
+def test_C7_vibe_that_says_nothing_after_the_results_has_failed() -> None:
+    session = new_vibe()
+    content = [{"type": "text", "text": "Looking."}]
+    said = {"type": "message", "role": "assistant", "content": content}
+    steps = tell(session, **said, outcome={"type": "committed"})
+    assert Text("Looking.") in steps
+    vibe_calls(session, 1, "t1", "look")
+    late = tell(session, **said, outcome={"type": "committed"})
+    assert not any(isinstance(step, Settle) for step in late), "a text does not make it wait"
+    session.exited(Exit(None))
+    session.more(asking(SPOKE, *results("t1")), NOW)
+    (failed,) = session.exited(Exit(0))
+    assert isinstance(failed, Failed)
+
+
+def test_vibe_is_told_in_words_what_is_no_schema() -> None:
+    odd = Tool("odd", "Odd.", {"type": "object", "properties": {"a": {"type": "any"}}})
+    session = VibeToolSession((odd,), parallel=True)
+    told = replies(vibe_asks(session, 1, "agent/initialize"))[1]["result"]["tools"][0]
+    assert told["inputSchema"]["properties"] == {}
+    assert '"type":"any"' in told["description"]
 
 
 def test_vibe_is_told_of_a_call_that_got_no_result() -> None:

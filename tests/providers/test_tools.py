@@ -297,7 +297,7 @@ def check_ids(ids: list[str]) -> None:
 def test_vibe_is_told_the_schemas_as_they_are(named: list[str], shaped: list[Any]) -> None:
     mine = functions(named, shaped)
     request = decoded(mine)
-    session = VibeToolSession(request.tools, None, parallel=True)  # type: ignore[arg-type]
+    session = VibeToolSession(request.tools, parallel=True)
     asked = {"jsonrpc": "2.0", "id": 1, "method": "agent/initialize", "params": {}}
     [reply] = session.called(1, json.dumps(asked))
     assert isinstance(reply, Reply)

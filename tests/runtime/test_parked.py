@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from olp.runtime import process
 from tests.support import Answer, House, exists, until
 
 from .test_pool import Open, pid_of, pooled, ready, waiting
@@ -187,3 +188,59 @@ async def test_D2_a_parked_process_takes_no_slot(pooled: Open) -> None:
         await parked(house, 1)
         await asyncio.sleep(0)
         assert (await house.chat(asking("hi"))).status == 200
+
+
+async def test_D2_who_leaves_while_it_starts_leaves_nothing_behind(
+    pooled: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = process.start
+
+    async def slow(*args: Any) -> process.Child:
+        await asyncio.sleep(0.3)
+        return await start(*args)
+
+    async with pooled(warm=0) as house:
+        monkeypatch.setattr(process, "start", slow)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.15):
+                await house.chat(asking())
+        await until(lambda: house.service.in_flight == 0, "it is over")
+        seats = [s for kind in house.service._pool._kinds.values() for s in kind.seats]
+        assert seats == []
+
+
+async def test_D2_who_leaves_as_the_results_are_handed_over_is_gone(pooled: Open) -> None:
+    async with pooled() as house:
+        await house.chat(asking())
+        await parked(house, 1)
+        (seat,) = [s for k in house.service._pool._kinds.values() for s in k.seats if s.parked]
+        leaving = asyncio.ensure_future(seat.unwatch())
+        await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+
+
+async def test_M5_what_will_not_be_gone_on_with_is_not_kept(pooled: Open) -> None:
+    async with pooled() as house:
+        for round in range(3):
+            body = asking(f"call {round}")
+            body = with_results(body, await house.chat(body))
+            body["messages"].append({"role": "user", "content": "hi"})
+            assert (await house.chat(body)).headers["X-OLP-Conversation"] == "replayed"
+        await parked(house, 0)
+
+
+async def test_M5_functions_whose_calls_have_no_ids_are_not_waited_for(pooled: Open) -> None:
+    async with pooled() as house:
+        body = asking()
+        body["functions"] = [body.pop("tools")[0]["function"]]
+        answer = await house.chat(body)
+        assert answer.finish == "function_call"
+        await parked(house, 0)
+
+
+async def test_M5_the_pool_is_cared_for_where_nothing_is_started_ahead(pooled: Open) -> None:
+    async with pooled({"conversation_idle_s": 0.1}, warm=0) as house:
+        house.service._pool._closed = False
+        assert any(task.get_name() == "care of the pool" for task in house.service._pool._own)

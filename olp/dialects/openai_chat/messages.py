@@ -11,9 +11,7 @@ from msgspec import Struct
 
 from olp.errors import RequestError
 from olp.media import from_data_url, image, text_file
-from olp.model import Link, Media, Message, Part, Role, ToolCall
-
-CANCELLED = "The call was cancelled: the client gave no result."
+from olp.model import CANCELLED, Link, Media, Message, Part, Role, ToolCall
 
 
 class _Url(Struct):
@@ -79,7 +77,7 @@ def _message(place: int, message: ApiMessage) -> Message:
             param=f"{path}.role",
         )
     role = Role.SYSTEM if message.role == "developer" else Role(message.role)
-    content = _content(path, message.content)
+    content = _content(path, message.content or message.refusal)
     if role is not Role.USER and not all(isinstance(part, str) for part in content):
         raise RequestError(
             f"{path}.content: only a user's message and a tool's result may hold images and files",

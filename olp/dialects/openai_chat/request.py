@@ -103,7 +103,8 @@ def decode(
         tools=box.tools,
         must_call=box.must_call,
         parallel_calls=typed.parallel_tool_calls is not False and not typed.functions,
-        ignored=ignored(raw),
+        nameless_calls=bool(typed.functions),
+        ignored=_ignored(raw, typed),
     )
     options = typed.stream_options
     return Order(
@@ -127,12 +128,22 @@ def _check_media(messages: tuple[Message, ...], most: int, *, links: bool) -> No
 
 
 def _toolbox(body: _Body) -> Toolbox:
-    if body.functions is None:
-        return toolbox(body.tools or (), body.tool_choice, "tools", "tool_choice")
-    if body.tools:
-        raise RequestError("give either tools or functions, not both", param="functions")
+    for name, other in (("tool_choice", "function_call"), ("tools", "functions")):
+        if getattr(body, name) and getattr(body, other):
+            raise RequestError(f"give either {name} or {other}, not both", param=other)
+    path = "tool_choice" if body.tool_choice is not None else "function_call"
+    choice = getattr(body, path)
+    if not body.functions:
+        return toolbox(body.tools or (), choice, "tools", path)
     named = [ApiTool("function", function) for function in body.functions]
-    return toolbox(named, body.function_call, "functions", "function_call")
+    return toolbox(named, choice, "functions", path)
+
+
+def _ignored(raw: dict[str, Any], body: _Body) -> tuple[str, ...]:
+    """No CLI can be made to keep strictly to the schema of a tool."""
+    functions = [*(tool.function for tool in body.tools or ()), *(body.functions or ())]
+    strict = any(function is not None and function.strict for function in functions)
+    return (*ignored(raw), *(("tools.function.strict",) if strict else ()))
 
 
 class _Named(Struct):
