@@ -12,7 +12,7 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 BEHAVIOUR = TESTS.parent / "docs" / "behaviour.md"
-SECTIONS = "ABCDEFGHIJKL"
+SECTIONS = "ABCDEFGHIJKLMN"
 
 _LINE = re.compile(r"^- \*\*([A-Z]\d+)\*\* (\S.*(?:\n  \S.*)*)", re.MULTILINE)
 _NAME = re.compile(r"test((?:_[A-Z]\d+)+)_[a-z]")

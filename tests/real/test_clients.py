@@ -77,5 +77,15 @@ def test_schemas(tooled: House, cli: str, client: Client) -> None:
 
 def test_the_table_names_each_of_them() -> None:
     text = DOCS.read_text("utf-8")
-    rows = re.findall(r"^\| `([a-z-]+)` \|", text, re.M)
-    assert rows == [client.name for client in CLIENTS]
+    rows = re.findall(
+        r"^\| `([a-z-]+)` \| yes \| yes \| (.*) \| (.*) \| yes \| yes \|$", text, re.M
+    )
+    assert rows == [(client.name, *_told(client)) for client in CLIENTS]
+
+
+def _told(client: Client) -> tuple[str, str]:
+    """What the table says of its tools and its parallel calls."""
+    if not client.uses_tools:
+        return "–", "–"
+    single = client.first("m", "hi").get("parallel_tool_calls") is False
+    return "yes", "one at a time, as it asks" if single else "yes"

@@ -113,9 +113,7 @@ def test_no_tool_is_left_out_and_no_schema_changed_without_a_word(
 ) -> None:
     schema = ODD.get(name) or INVALID[name]
     answer = Agent(tooled, cli, [function("odd", schema, "Is odd."), WEATHER]).say("hi [[OK]]")
-    if answer.status != 200:
-        assert answer.status == 400 and answer.json["error"]["param"].startswith("tools")
-        return
+    assert answer.status == 200, answer.body
     found = offered(asked(vendors, cli)[-1], cli)
     assert set(found) == {"odd", "weather"}
     assert name in INVALID or reaches(found["odd"], schema), found["odd"]

@@ -27,6 +27,7 @@ from .agent import (
 )
 from .conftest import CANARY
 from .house import House
+from .test_offered import INVALID, ODD
 from .vendors.client import Vendors, tools
 
 ROUNDS = 30
@@ -75,6 +76,23 @@ def test_N1_the_tools_as_they_are_beside_its_own(vibe: House, vendors: Vendors) 
     told = {tool.name: tool for tool in tools(asked(vendors, "vibe")[0])}
     assert told["look"].schema == schema and told["look"].description == "Looks."
     assert "client_read_file" in told and len(told) == 7 + 3
+
+
+def test_N1_text_before_a_call_comes_first(vibe: House) -> None:
+    agent = Agent(vibe, "vibe", [WEATHER])
+    answer = agent.say('look [[SAYCALL:let me see|weather:{"city": "Bern"}]]')
+    assert message_of(answer)["content"] == "let me see"
+    assert [call.name for call in calls_of(answer)] == ["weather"]
+    assert message_of(agent.give("sunny"))["content"] == "sunny"
+
+
+def test_N1_schemas_as_clients_write_them(vibe: House, vendors: Vendors) -> None:
+    odd = {f"odd_{n}": schema for n, schema in enumerate((ODD | INVALID).values())}
+    mine = [function(name, schema, "Is odd.") for name, schema in odd.items()]
+    answer = Agent(vibe, "vibe", mine).say("hi [[OK]]")
+    assert answer.status == 200, answer.body
+    told = {tool.name: tool for tool in tools(asked(vendors, "vibe")[-1])}
+    assert set(odd) <= set(told)
 
 
 def test_N1_several_calls_at_once_and_one_without_a_result(vibe: House, vendors: Vendors) -> None:
