@@ -135,6 +135,8 @@ class Failed:
     `detail` is one line for a person, `status` the vendor's HTTP status where one is known,
     `resets_at` epoch seconds when the vendor will serve again, `model_limit` whether the limit is
     the model's alone, `param` the parameter of the request that is at fault.
+    `by_model` says that the model's own wish led to it, which any prompt can bring about: the
+    provider is none the worse for it.
     """
 
     trouble: Trouble
@@ -143,6 +145,7 @@ class Failed:
     resets_at: float | None = None
     model_limit: bool = False
     param: str | None = None
+    by_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)

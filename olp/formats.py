@@ -93,8 +93,8 @@ class TooMuch(Exception):
     """The check has taken more than it may."""
 
 
-class _Budget:
-    """What one check may still take."""
+class Budget:
+    """What one check may still take, or several that share it."""
 
     def __init__(self) -> None:
         self._steps = MAX_STEPS
@@ -124,12 +124,13 @@ def _unrolled(pattern: str) -> int:
 Check = Callable[[Any, Any, Any, Any], Iterator[Any]]
 
 
-def bounded(base: Any) -> Any:
-    """A validator like `base` for one check: TooMuch or TimeoutError end it in time, whatever the
-    schema and the value are. The rules that search, or compare all with all, are our own."""
+def bounded(base: Any, budget: Budget | None = None) -> Any:
+    """A validator like `base` for one check, or for those that share a `budget`: TooMuch or
+    TimeoutError end it in time, whatever the schema and the value are. The rules that search, or
+    compare all with all, are our own."""
     from jsonschema.validators import extend
 
-    budget = _Budget()
+    budget = budget or Budget()
 
     def counted(check: Check) -> Check:
         def run(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[Any]:
@@ -167,13 +168,13 @@ def _error(message: str) -> Exception:
     return ValidationError(message)
 
 
-def _pattern(budget: _Budget, validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
+def _pattern(budget: Budget, validator: Any, pattern: str, instance: Any, _: Any) -> Iterator[Any]:
     if validator.is_type(instance, "string") and not budget.found(pattern, instance):
         yield _error("does not match the pattern")
 
 
 def _pattern_properties(
-    budget: _Budget, validator: Any, rules: Any, instance: Any, _: Any
+    budget: Budget, validator: Any, rules: Any, instance: Any, _: Any
 ) -> Iterator[Any]:
     if not validator.is_type(instance, "object"):
         return
@@ -184,7 +185,7 @@ def _pattern_properties(
 
 
 def _additional_properties(
-    budget: _Budget, validator: Any, rule: Any, instance: Any, schema: Any
+    budget: Budget, validator: Any, rule: Any, instance: Any, schema: Any
 ) -> Iterator[Any]:
     if not validator.is_type(instance, "object"):
         return

@@ -168,7 +168,7 @@ class WorkersConfig(Struct, frozen=True, forbid_unknown_fields=True):
         int, Meta(ge=0, description="processes that wait for the results of a client's tools")
     ] = 8
     parked_s: Annotated[
-        float, Meta(gt=0, description="how long each of them waits for the results")
+        float, Meta(gt=0, le=3000, description="how long each of them waits for the results")
     ] = 600.0
     max_age_s: Annotated[
         float, Meta(gt=0, description="a process that waits longer than this is replaced")

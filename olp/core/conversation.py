@@ -5,18 +5,57 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from olp.model import Hop, Message, Request, Role, ToolCall
 
 
-def _key(caller: str, hop: Hop, request: Request, turns: Sequence[Message]) -> str:
-    shape = (
-        *(caller, hop, request.system, request.effort, request.max_tokens, request.format),
-        *(request.tools, request.must_call, request.parallel_calls),
-    )
-    said = repr((shape, [_said(turn) for turn in turns]))
-    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
+class Talk:
+    """One request as part of a conversation. It is gone through once, whatever asks how often."""
+
+    def __init__(self, caller: str, request: Request) -> None:
+        self.caller = caller
+        self.request = request
+        self._digests: tuple[Any, Any] | None = None
+
+    def before(self, hop: Hop) -> str | None:
+        """The conversation that the request goes on with on `hop`; None if it is the beginning of
+        one, or not to be told from another."""
+        turns, latest = self.request.turns, self.request.latest
+        if not latest or len(latest) == len(turns):
+            return None
+        return _key(self._digest(0), hop, ())
+
+    def after(self, hop: Hop, answer: str, calls: Sequence[ToolCall] = ()) -> str:
+        """The conversation as it stands when the request got `answer` and `calls` from `hop`."""
+        return _key(self._digest(1), hop, (Message(Role.ASSISTANT, answer, tuple(calls)),))
+
+    def _digest(self, which: int) -> Any:
+        """What stood before the latest turns, and what stands now."""
+        if self._digests is None:
+            request, count = self.request, len(self.request.turns) - len(self.request.latest)
+            shape = (
+                *(self.caller, request.system, request.effort, request.max_tokens),
+                *(request.format, request.tools, request.must_call, request.parallel_calls),
+            )
+            old = hashlib.sha256(repr(shape).encode("utf-8", "replace"))
+            _add(old, request.turns[:count])
+            new = old.copy()
+            _add(new, request.turns[count:])
+            self._digests = old, new
+        return self._digests[which].copy()
+
+
+def _key(digest: Any, hop: Hop, more: Iterable[Message]) -> str:
+    _add(digest, more)
+    digest.update(repr(hop).encode("utf-8", "replace"))
+    return str(digest.hexdigest())
+
+
+def _add(digest: Any, turns: Iterable[Message]) -> None:
+    for turn in turns:
+        digest.update(repr(_said(turn)).encode("utf-8", "replace"))
 
 
 def _said(turn: Message) -> tuple[object, ...]:
@@ -33,20 +72,3 @@ def _canonical(arguments: str) -> str:
         return json.dumps(json.loads(arguments), sort_keys=True)
     except (ValueError, RecursionError):
         return arguments
-
-
-def before(caller: str, hop: Hop, request: Request) -> str | None:
-    """The conversation that `request` goes on with; None if it is the beginning of one, or not to
-    be told from another."""
-    turns, latest = request.turns, request.latest
-    if not latest or len(latest) == len(turns):
-        return None
-    return _key(caller, hop, request, turns[: len(turns) - len(latest)])
-
-
-def after(
-    caller: str, hop: Hop, request: Request, answer: str, calls: Sequence[ToolCall] = ()
-) -> str:
-    """The conversation as it stands when `request` got `answer` and `calls`."""
-    turns = (*request.turns, Message(Role.ASSISTANT, answer, tuple(calls)))
-    return _key(caller, hop, request, turns)

@@ -46,7 +46,7 @@ def call_from(text: str, request: Request) -> tuple[Sequence[Event], str | None]
     if len(tools) > 1:
         told = json.loads(text)
         name = str(told["name"])
-        arguments = json.dumps(told["arguments"], ensure_ascii=False)
+        arguments = _written(told["arguments"])
         schema = next(tool.parameters for tool in tools if tool.name == name)
         arguments, problem = conform(arguments, JsonFormat(schema))
         if problem:
@@ -54,6 +54,20 @@ def call_from(text: str, request: Request) -> tuple[Sequence[Event], str | None]
     said = repr((request.messages, text)).encode("utf-8", "replace")
     id = f"call_{hashlib.sha256(said).hexdigest()[:24]}"
     return (CallStarted(0, id, name), CallArguments(0, arguments)), None
+
+
+def _written(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    # Half characters cannot be sent as they are.
+    return text if _encodes(text) else json.dumps(value)
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _named(request: Request) -> list[Tool]:

@@ -62,9 +62,9 @@ class Shaper:
                 return [Reasoning(repaired(text))]
             case CallStarted():
                 return [*self._before_calls(), *([] if self.over else [event])]
-            case CallArguments(_, text):
-                self._called.append(text)
-                return [] if self.over else [event]
+            case CallArguments(index, text):
+                self._called.append(self._whole(text))
+                return [] if self.over else [CallArguments(index, self._called[-1])]
             case _:
                 return [event]
 

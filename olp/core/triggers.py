@@ -171,6 +171,8 @@ def status_of(failed: Failed) -> int:
 
 def counted(failed: Failed) -> bool:
     """Whether the circuit breaker counts it: the provider's own fault, not the client's."""
+    if failed.by_model:
+        return False
     if failed.trouble is Trouble.UNKNOWN:
         return failed.status is not None and failed.status >= 500
     return RULES[failed.trouble].counted_by_breaker

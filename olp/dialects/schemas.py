@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from olp.formats import TooMuch, bounded, boundless
+from olp.formats import Budget, TooMuch, bounded, boundless
 
 _TOO_MUCH = "it takes too long to check"
 
@@ -13,15 +13,15 @@ MAX_REFS = 2000
 """Different `$ref` of one schema."""
 
 
-def schema_problem(schema: dict[str, Any]) -> str | None:
-    """What is wrong with a JSON Schema itself, or None."""
+def schema_problem(schema: dict[str, Any], budget: Budget | None = None) -> str | None:
+    """What is wrong with a JSON Schema itself, or None. Several may share a `budget`."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
 
     try:
         kind = validator_for(schema, Draft202012Validator)
         own = validator_for(kind.META_SCHEMA, kind)
-        check = bounded(own)(kind.META_SCHEMA, format_checker=own.FORMAT_CHECKER)
+        check = bounded(own, budget)(kind.META_SCHEMA, format_checker=own.FORMAT_CHECKER)
         error = next(check.iter_errors(schema), None)
         if error is not None:
             return f"{error.message} (at {error.json_path})"

@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import structs
 
 from olp.config import ProviderConfig
-from olp.events import Event
+from olp.events import Event, Failed, Trouble
 from olp.model import Ability, Launch, Request
 
 
@@ -89,6 +89,12 @@ def parse_line(line: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def tried(cli: str, tool: str) -> Failed:
+    """The model asked for a tool that it was not given: its process is ended."""
+    what = f"{cli} tried its own tool {tool}; OLP ended it"
+    return Failed(Trouble.SPAWN_FAILED, what, by_model=True)
 
 
 def is_json(text: str) -> bool:

@@ -29,7 +29,17 @@ from olp.events import (
     Usage,
     Window,
 )
-from olp.providers.base import CloseInput, Exit, Halt, Step, Write, login_hint, parse_line
+from olp.providers.base import (
+    CloseInput,
+    Exit,
+    Halt,
+    Step,
+    Write,
+    is_json,
+    login_hint,
+    parse_line,
+    tried,
+)
 from olp.providers.claude_bridge import SERVER
 from olp.providers.claude_facts import (
     FACTS,
@@ -64,7 +74,8 @@ class Driver:
         self._names = names or Names()
         self._continued = continued
         self._calls = 0
-        self._unfinished = False
+        self._said: list[str] = []
+        self._broken = False
         self._streamed: list[str] = []
         self._limit: Mapping[str, Any] = {}
         self._complaint: Mapping[str, Any] | None = None
@@ -112,7 +123,7 @@ class Driver:
                 servers = (str(s.get("name")) for s in message.get("mcp_servers") or ())
                 extra += [name for name in servers if not self._names or name != SERVER]
                 if extra:
-                    return [_unsafe(f"announced tools of its own: {', '.join(extra)}")]
+                    return [_unsafe(f"announced tools of its own: {', '.join(extra)}"), Halt()]
                 return self._all_offered(tools)
             case "api_retry":
                 kind, status = message.get("error"), message.get("error_status")
@@ -132,9 +143,8 @@ class Driver:
                 return self._block(event.get("content_block") or {})
             case "content_block_delta":
                 return self._delta(event.get("delta") or {})
-            case "content_block_stop" if self._unfinished:
-                # A call without arguments comes without a word of them.
-                return [self._arguments("{}")]
+            case "content_block_stop" if self._calling:
+                return self._call_over()
             case "message_delta":
                 return self._message_delta(event)
             case _:
@@ -156,15 +166,24 @@ class Driver:
         shown = str(block.get("name"))
         self._calling = shown in self._names
         if not self._calling:
-            return [] if self._known(shown) else [_unsafe(f"tried its own tool {shown}")]
-        self._unfinished = True
+            return [] if self._known(shown) else [tried("claude", shown), Halt()]
+        self._said = []
         self._calls += 1
         name = self._names.inward(shown) or shown
         return [CallStarted(self._calls - 1, str(block.get("id")), name)]
 
     def _arguments(self, piece: str) -> CallArguments:
-        self._unfinished = False
+        self._said.append(piece)
         return CallArguments(self._calls - 1, piece)
+
+    def _call_over(self) -> Sequence[Step]:
+        """A call without arguments comes without a word of them. One whose arguments are no JSON is
+        for the client to see; the CLI would answer it by itself, and ask again."""
+        said, self._said, self._calling = "".join(self._said), [], False
+        if not said:
+            return [self._arguments("{}")]
+        self._broken = self._broken or not is_json(said)
+        return []
 
     def _delta(self, delta: Mapping[str, Any]) -> Sequence[Step]:
         match delta.get("type"):
@@ -186,7 +205,7 @@ class Driver:
         before = self._input_usage
         usage = self._spent = Usage(before.input, output, before.cached, before.cache_written)
         if reason == "tool_use" and self._calls:
-            return [usage, Done(Finish.TOOL_CALLS)]
+            return [usage, Done(Finish.TOOL_CALLS), *([Halt()] if self._broken else [])]
         if reason not in ("max_tokens", "refusal", "model_context_window_exceeded"):
             return []
         finish = Finish.CONTENT_FILTER if reason == "refusal" else Finish.LENGTH

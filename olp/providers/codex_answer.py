@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
-from olp.providers.base import CloseInput, Exit, Step, Write, parse_line
+from olp.providers.base import CloseInput, Exit, Halt, Step, Write, parse_line, tried
 from olp.providers.codex_facts import LASTING, PATTERNS, explain
 from olp.providers.notices import classify, http_status
 
@@ -61,7 +61,7 @@ class Driver:
     def _item(self, moment: str, item: Mapping[str, Any]) -> Sequence[Step]:
         kind = item.get("type")
         if kind not in _HARMLESS_ITEMS:
-            return [Failed(Trouble.SPAWN_FAILED, f"codex tried its own tool {kind}; OLP ended it")]
+            return [tried("codex", str(kind)), Halt()]
         if moment != "item.completed":
             return []
         if kind == "reasoning":

@@ -10,7 +10,7 @@ from olp.events import Usage
 from olp.model import CANCELLED, Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Write, json_line
 from olp.providers.toolnames import Names, marked
-from olp.providers.toolschemas import ANYTHING, OF_NAMES, in_words, inner_of, is_sound
+from olp.providers.toolschemas import ANYTHING, in_words, inner_of, is_sound
 
 _LONGEST_NAME = 128
 _LONGEST_ID = 64
@@ -43,8 +43,7 @@ def tools_of(tools: Sequence[Tool], names: Names) -> dict[str, Any]:
     if not tools:
         return {}
     told = [_described(tool, names) for tool in tools]
-    # The raw events tell when the model has called for all that it wants.
-    return {"dynamicTools": told, "experimentalRawEvents": True}
+    return {"dynamicTools": told}
 
 
 def _described(tool: Tool, names: Names) -> dict[str, Any]:
@@ -90,22 +89,14 @@ def strict_schema(request: Request) -> Mapping[str, Any] | None:
 def is_strict(schema: Any) -> bool:
     """Whether the vendor takes a schema as the format of an answer: every object in it names all
     that it may hold, and requires it. Any other is refused, and has to be told in words."""
-    if isinstance(schema, list):
-        return all(map(is_strict, schema))
-    if not isinstance(schema, Mapping):
-        return True
-    inner = schema.get("properties")
-    if isinstance(inner, Mapping) or schema.get("type") == "object":
-        named = set(inner) if isinstance(inner, Mapping) else set()
+    if not isinstance(schema, Mapping) or not is_sound(schema):
+        return isinstance(schema, bool)
+    named = schema.get("properties") or {}
+    if "properties" in schema or schema.get("type") == "object":
         closed = schema.get("additionalProperties") is False
-        if not closed or set(schema.get("required") or ()) != named:
+        if not closed or set(schema.get("required") or ()) != set(named):
             return False
-    parts = [
-        value
-        for word, rule in schema.items()
-        for value in (rule.values() if word in OF_NAMES and isinstance(rule, Mapping) else [rule])
-    ]
-    return all(map(is_strict, parts))
+    return all(map(is_strict, inner_of(schema)))
 
 
 def items_of(turns: Sequence[Message], names: Names) -> list[dict[str, Any]]:

@@ -26,7 +26,17 @@ from olp.events import (
     Trouble,
 )
 from olp.model import Message, Request, Role
-from olp.providers.base import Exit, Ready, Step, Write, is_json, json_line, parse_line
+from olp.providers.base import (
+    Exit,
+    Halt,
+    Ready,
+    Step,
+    Write,
+    is_json,
+    json_line,
+    parse_line,
+    tried,
+)
 from olp.providers.codex_facts import NO_SYSTEM, explained
 from olp.providers.codex_items import (
     input_of,
@@ -67,6 +77,7 @@ class CodexSession:
         self._names = Names()
         self._calls_open: OpenCalls[int] = OpenCalls()
         self._told = 0
+        self._broken = False
 
     @property
     def parked(self) -> bool:
@@ -115,6 +126,8 @@ class CodexSession:
                 environments=[],
                 model=model,
                 baseInstructions=system or NO_SYSTEM,
+                # The raw events tell what the model wants called, and when that is all.
+                experimentalRawEvents=True,
                 **tools_of(request.tools, self._names),
             ),
         ]
@@ -192,14 +205,23 @@ class CodexSession:
         return self._calls_open.told(calls)
 
     def _raw_item(self, item: Mapping[str, Any]) -> Sequence[Step]:
-        """A call of a tool that there is. Any other, and one whose arguments are no JSON, the CLI
-        answers by itself."""
-        if item.get("type") != "function_call" or str(item.get("name")) not in self._names:
+        """What the model wrote. Any other tool the CLI would answer for by itself, and would ask
+        again; arguments that are no JSON as well, but those are for the client to see."""
+        name = str(item.get("name"))
+        if item.get("type") not in ("function_call", "custom_tool_call"):
             return []
+        if name not in self._names:
+            return [tried("codex", name), Halt()]
         arguments = str(item.get("arguments"))
-        if not is_json(arguments):
+        self._broken = self._broken or not is_json(arguments)
+        return self._called(str(item.get("call_id")), name, arguments)
+
+    def _responded(self, counted: Mapping[str, Any] | None) -> Sequence[Step]:
+        """The vendor's answer is whole: all that the model calls for was told."""
+        if not self.parked:
             return []
-        return self._called(str(item.get("call_id")), str(item.get("name")), arguments)
+        usage = [usage_of(counted)] if counted else []
+        return [*usage, Done(Finish.TOOL_CALLS), *([Halt()] if self._broken else [])]
 
     def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
         if error := message.get("error"):
@@ -233,10 +255,8 @@ class CodexSession:
                 return []
             case "rawResponseItem/completed" if params.get("turnId") == self._turn:
                 return self._raw_item(params.get("item") or {})
-            case "rawResponse/completed" if self.parked:
-                # All that the model calls for was told.
-                counted = params.get("usage")
-                return [*([usage_of(counted)] if counted else []), Done(Finish.TOOL_CALLS)]
+            case "rawResponse/completed":
+                return self._responded(params.get("usage"))
             case "thread/tokenUsage/updated":
                 return [usage_of((params.get("tokenUsage") or {}).get("last") or {})]
             case "account/rateLimits/updated":
@@ -255,8 +275,7 @@ class CodexSession:
             what = "the conversation is too long: codex would go on with a summary of it"
             return [Failed(Trouble.CONTEXT_TOO_LONG, what)]
         if kind not in _HARMLESS_ITEMS:
-            what = f"codex tried its own tool {kind}; OLP ended it"
-            return [Failed(Trouble.SPAWN_FAILED, what)]
+            return [tried("codex", str(kind)), Halt()]
         if kind == "agentMessage":
             # What the model says on its way to the answer is marked as such.
             self._commentary[str(item.get("id"))] = item.get("phase") == "commentary"

@@ -50,9 +50,10 @@ class Names:
         self._back: dict[str, str] = {}
         # Those that can stay as they are come first, so that no other one takes their place.
         for tool in sorted(tools, key=lambda tool: self._fits(tool.name) != tool.name):
-            name = self._fits(tool.name)
-            if name in self._back:
-                name = marked(f"{tool.name} ", longest)
+            name, tail = self._fits(tool.name), ""
+            while name in self._back:
+                tail += "_"
+                name = self._fits(f"{tool.name[: longest - 32]}_{len(self._back)}{tail}")
             self._out[tool.name], self._back[name] = name, tool.name
 
     def _fits(self, name: str) -> str:

@@ -26,6 +26,9 @@ from olp.providers.vibe_tools import SOCKET, VibeToolSession
 
 _FLAGS = ("-p", "--output", "streaming", "--agent", "olp", "--output-dir", f"{PRIVATE_DIR}/out")
 
+ONE_TURN = ("--max-turns", "1")
+"""Without tools of the client's the model has nothing to come back for."""
+
 _TOOLS = ("bash", "write_file", "edit", "read_file", "run_typescript", "skill")
 
 _LEAN: Mapping[str, Any] = {
@@ -90,7 +93,7 @@ class Vibe:
         system = system_of(request, describe_format=True) or NO_SYSTEM
         config = _configuration(request, model, setting.config.config)
         launch = Launch(
-            (*setting.command, *_FLAGS, *setting.config.args),
+            (*setting.command, *_FLAGS, *(() if request.tools else ONE_TURN), *setting.config.args),
             _environment(setting),
             files=_home(config, system),
             links=_links(setting),

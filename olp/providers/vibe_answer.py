@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
-from olp.providers.base import CloseInput, Exit, Settle, Step, Write, parse_line
+from olp.providers.base import CloseInput, Exit, Halt, Settle, Step, Write, parse_line, tried
 from olp.providers.notices import by_status, classify, http_status, plain
 from olp.providers.vibe_facts import PATTERNS, explain
 
@@ -52,10 +52,7 @@ class Driver:
     def _entry(self, entry: Mapping[str, Any]) -> Sequence[Step]:
         match entry.get("type"):
             case "effect" | "callback":
-                what = entry.get("title") or entry.get("type")
-                return [
-                    Failed(Trouble.SPAWN_FAILED, f"vibe tried its own tool {what}; OLP ended it")
-                ]
+                return [tried("vibe", str(entry.get("title") or entry.get("type"))), Halt()]
             case "reasoning":
                 return [Reasoning(str(entry.get("text") or ""))]
             case "message" if entry.get("role") == "assistant":

@@ -38,6 +38,8 @@ PATTERNS: Patterns = (
         Trouble.CONTEXT_TOO_LONG,
     ),
     (r"invalid_model|invalid model|not found in configuration", Trouble.MODEL_NOT_FOUND),
+    (r"conflicts with a built-in|valid typescript identifier", Trouble.INCAPABLE),
+    (r"image is too large", Trouble.INCAPABLE),
     (r"rate limit", Trouble.RATE_LIMITED),
     (r"peer closed connection|incomplete chunked read|connection", Trouble.SPAWN_FAILED),
     (r"validation errors? for unmarshaller", Trouble.SPAWN_FAILED),

@@ -14,7 +14,7 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Message, Request, Role
-from olp.providers.base import Exit, Ready, Step, Write, parse_line
+from olp.providers.base import Exit, Halt, Ready, Step, Write, parse_line, tried
 from olp.providers.transcript import marked, system_of, transcript
 from olp.providers.vibe_facts import explain
 
@@ -33,10 +33,13 @@ _STOPS: Mapping[str, Finish] = {
 }
 
 
+MAX_TOLD_BYTES = 4 * 1024 * 1024
+"""What one process is told at most: it keeps some eight times as much in its private folder."""
+
+
 class VibeSession:
     """The protocol of one such process, started for `model` and the limits of `request`."""
 
-    reusable = True
     keeps_max_tokens = False
 
     def __init__(self, model: str, request: Request, work: str) -> None:
@@ -48,8 +51,10 @@ class VibeSession:
         self._spare: str | None = None
         self._session: str | None = None
         self._prompting = False
+        self._steps = self._latest_steps = 0
         self._counted = Usage()
         self._now: datetime | None = None
+        self._told_bytes = 0
 
     def takes(self, request: Request, model: str) -> bool:
         """Only the model and the effort that the process was started with, as many tokens, and no
@@ -59,6 +64,11 @@ class VibeSession:
         effort, limit = self._made_for
         within = limit is None or limit == request.max_tokens
         return asked and model == self._model and request.effort == effort and within
+
+    @property
+    def reusable(self) -> bool:
+        """Until it was given images: what it was told lies in its folder until it ends."""
+        return self._told_bytes < MAX_TOLD_BYTES
 
     @property
     def parked(self) -> bool:
@@ -86,6 +96,7 @@ class VibeSession:
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
         over, self._session, self._spare = self._session, self._spare, None
         self._counted = Usage()
+        self._steps = self._latest_steps = 0
         # The conversation before is over: what the process keeps of it is given free.
         forget = [self._call("session/close", sessionId=over)] if over is not None else []
         system = system_of(request, describe_format=True)
@@ -102,6 +113,7 @@ class VibeSession:
             # Between tags nothing is at the beginning, where it could be taken for a command.
             text = transcript(marked(turns))
         prompt: list[dict[str, Any]] = [{"type": "text", "text": text}]
+        self._told_bytes += len(text) + sum(len(image.data) for image in media)
         prompt += [{"type": "image", "data": m.data, "mimeType": m.media_type} for m in media]
         return [self._call("session/prompt", sessionId=self._session, prompt=prompt)]
 
@@ -146,13 +158,26 @@ class VibeSession:
             case "agent_thought_chunk":
                 return [Started(), Reasoning(text)]
             case "tool_call" | "tool_call_update":
-                what = f"vibe tried its own tool {update.get('title')}; OLP ended it"
-                return [Failed(Trouble.SPAWN_FAILED, what)]
+                return [tried("vibe", str(update.get("title"))), Halt()]
+            case "usage_update":
+                return self._counted_steps((update.get("_meta") or {}).get("steps"))
             case _:
                 return []
 
+    def _counted_steps(self, steps: object) -> Sequence[Step]:
+        """A second request to the vendor for one prompt: the model has called a tool of the CLI's
+        own, of which nothing else tells."""
+        if not isinstance(steps, int):
+            return []
+        if steps < self._steps:
+            self._steps = 0
+        if steps > self._steps + 1:
+            return [tried("vibe", "without a word"), Halt()]
+        self._latest_steps = steps
+        return []
+
     def _ended(self, result: Mapping[str, Any]) -> Sequence[Step]:
-        self._prompting = False
+        self._prompting, self._steps = False, self._latest_steps
         counted = self._own_usage(result.get("usage") or {})
         finish = _STOPS.get(str(result.get("stopReason")))
         if finish is None:

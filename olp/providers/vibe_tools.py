@@ -34,7 +34,7 @@ SOCKET = "agent.sock"
 
 _TAKEN = (
     *("bash", "write_file", "edit", "read_file", "run_typescript", "skill"),
-    *("search_tool_functions", "wait"),
+    *("search_tool_functions", "wait", "sleep"),
 )
 """Names of its own tools; it does not start with a client's tool of such a name."""
 

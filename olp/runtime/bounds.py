@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from olp.config import WorkersConfig
@@ -18,7 +19,7 @@ def too_many(kinds: Collection[Kind], config: WorkersConfig, now: float) -> list
     left = [seat for seat in _idle(kinds) if seat not in ended]
     ended |= dict.fromkeys(_spare(kinds, now))
     parked = [seat for seat in left if seat.parked]
-    ended |= dict.fromkeys(_oldest(parked, len(parked) - config.parked))
+    ended |= dict.fromkeys(_greediest(parked, len(parked) - config.parked))
     talks = [s for s in left if s.conversation is not None and not (s.can_begin or s.parked)]
     ended |= dict.fromkeys(_oldest(talks, len(talks) - config.conversations))
     count = sum(len(kind.seats) + kind.booting for kind in kinds) - len(ended)
@@ -64,6 +65,17 @@ def _by_use(kinds: Iterable[Kind]) -> list[Seat]:
     """Idle seats, the least useful first: old conversations, then what waits for any, then what
     somebody's work waits for."""
     return sorted(_idle(kinds), key=lambda s: (s.parked, s.can_begin, s.used_at))
+
+
+def _greediest(seats: Sequence[Seat], surplus: int) -> list[Seat]:
+    """Of those who have the most the oldest, so that nobody can push out everybody else's."""
+    left = sorted(seats, key=lambda s: s.used_at)
+    out: list[Seat] = []
+    while len(out) < surplus:
+        count = Counter(seat.caller for seat in left)
+        out.append(max(left, key=lambda s: (count[s.caller], -s.used_at)))
+        left.remove(out[-1])
+    return out
 
 
 def _oldest(seats: Sequence[Seat], surplus: int) -> list[Seat]:

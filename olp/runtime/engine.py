@@ -13,10 +13,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from olp.core.books import Books, Now, Pass
 from olp.core.cache import Cache
 from olp.core.chains import Chain
+from olp.core.conversation import Talk
 from olp.core.required import as_format
 from olp.core.shape import Shaper
 from olp.core.walk import Walk
@@ -33,7 +35,7 @@ Send = Callable[[Sequence[Output]], Awaitable[None]]
 """Takes the outputs of a request in order: an Answering and its events, or one Refused."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
     """One request to be served: what is asked, along which chain, and for whom."""
 
@@ -42,6 +44,11 @@ class Job:
     caller: str
     log: Log
     story: Story
+
+    @cached_property
+    def talk(self) -> Talk:
+        """The request as the CLIs get it."""
+        return Talk(self.caller, as_format(self.request))
 
     def cache_key(self, hop: Hop) -> str:
         """Everything that shapes the answer of `hop`, and who asks."""
@@ -82,7 +89,7 @@ class Engine:
             now=self._clock(),
             clocks=self._fleet.clocks,
             cache="miss" if self._uses_cache(job) else "bypass",
-            first=self._pool.waits_at(job.chain.hops, job.request, job.caller),
+            first=self._pool.waits_at(job.chain.hops, job.talk),
         )
         while (hop := walk.next(self._clock())) is not None:
             if self._uses_cache(job) and (
@@ -124,9 +131,8 @@ class Engine:
         """One hop, once. When this returns, its process is gone."""
         passed: list[Output] = []
         self._record.count(self._now().day, hop.provider)
-        asked = as_format(job.request)
-        waiting = self._pool.take(hop, asked, job.caller)
-        async with waiting or self._fleet.worker(hop, asked) as worker:
+        waiting = self._pool.take(hop, job.talk)
+        async with waiting or self._fleet.worker(hop, job.talk.request) as worker:
             shaper = Shaper(job.request, enforce_tokens=not worker.keeps_max_tokens)
             walk.conversation = worker.conversation
             job.story.asked(hop, worker.report)

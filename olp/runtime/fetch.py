@@ -27,7 +27,7 @@ FETCH_S = 20.0
 
 MAX_REDIRECTS = 3
 
-MAX_TOTAL = 64 * 1024 * 1024
+MAX_TOTAL = 32 * 1024 * 1024
 """Characters of base64 of all images of a request."""
 
 
@@ -37,9 +37,33 @@ def is_public(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo and ip.teredo[1])
-        if inner or ip in _NAT64:
+        if inner or ip.is_site_local or ip in _NAT64:
             return False
     return ip.is_global and not (ip.is_multicast or ip.is_reserved)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        socket.inet_aton(host)
+    except OSError:
+        return False
+    return True
+
+
+def is_outside(address: str) -> bool:
+    """Whether `address` is of the open internet, and neither this machine's nor of its network: in
+    IPv6 these have public addresses too."""
+    if not is_public(address):
+        return False
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))  # which sends nothing
+            mine = ipaddress.ip_address(probe.getsockname()[0])
+    except OSError:
+        return True  # there is no way to it, and a connection will say so
+    bits = 64 if mine.version == 6 else 32
+    return ipaddress.ip_address(address) not in ipaddress.ip_network(f"{mine}/{bits}", strict=False)
 
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/32")
@@ -68,7 +92,7 @@ class _PublicResolver(AbstractResolver):
 class Fetcher:
     """Fills in images. `allowed` says whether an IP address may be asked."""
 
-    def __init__(self, config: ImagesConfig, allowed: Callable[[str], bool] = is_public) -> None:
+    def __init__(self, config: ImagesConfig, allowed: Callable[[str], bool] = is_outside) -> None:
         self._config = config
         self._allowed = allowed
 
@@ -94,8 +118,8 @@ class Fetcher:
         return replace(request, messages=tuple(_with(m, images) for m in request.messages))
 
     async def _fetched(self, session: aiohttp.ClientSession, link: Link) -> Media:
-        url = URL(link.url)
         try:
+            url = URL(link.url)
             for _ in range(MAX_REDIRECTS + 1):
                 self._check(link, url)
                 async with session.get(url, allow_redirects=False) as response:
@@ -113,12 +137,13 @@ class Fetcher:
 
     def _check(self, link: Link, url: URL) -> None:
         """What no connection would look at: an address that is written as a number."""
-        if url.scheme not in ("http", "https") or not url.host or url.user:
+        if url.scheme not in ("http", "https") or not url.host or url.user or url.password:
             raise _refused(link.path, "it must be an http or https address")
         try:
             allowed = self._allowed(url.host)
         except ValueError:
-            return  # a name: the resolver looks at what it leads to
+            # A name, whose address the resolver looks at; or a number written in another way.
+            allowed = not _is_number(url.host)
         if not allowed:
             raise _refused(link.path, "it could not be fetched")
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from olp.config import ProviderConfig, WorkersConfig
-from olp.core import conversation
 from olp.core.abilities import only_by_session
+from olp.core.conversation import Talk
 from olp.events import Event, Failed, Quota, Usage
 from olp.model import Hop, Request
 from olp.providers.base import Session
@@ -72,13 +72,14 @@ class Pool:
 
     # --- taking and giving back ----------------------------------------------------------------
 
-    def take(self, hop: Hop, request: Request, caller: str) -> Turn | None:
-        """A turn on a process that can answer `request` now; None if there is none."""
+    def take(self, hop: Hop, talk: Talk) -> Turn | None:
+        """A turn on a process that can answer now; None if there is none."""
+        request = talk.request
         kind = self._kinds[hop.provider]
         must = only_by_session(request)
         if not must and (self._closed or not kind.proven):
             return None
-        known = conversation.before(caller, hop, request)
+        known = talk.before(hop) if kind.remembers else None
         live = self._going_on(kind, known, request)
         if live is None:
             self._forget(kind, known)
@@ -93,17 +94,16 @@ class Pool:
         seat.busy, seat.conversation, seat.calls_until = True, None, None
         # Not at once: the start of another CLI would take the processor from this answer's.
         asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._tend, hop.provider)
-        return Turn(
-            self, seat, hop, request, caller, now=self._fleet.now(), goes_on=live is not None
-        )
+        seat.caller = talk.caller
+        return Turn(self, seat, hop, talk, now=self._fleet.now(), goes_on=live is not None)
 
-    def waits_at(self, hops: Sequence[Hop], request: Request, caller: str) -> int:
-        """The index of the hop whose process waits for what `request` brings; 0 if none does."""
-        if request.latest and request.latest[-1].answers:
-            for index, hop in enumerate(hops):
-                known = conversation.before(caller, hop, request)
-                if self._going_on(self._kinds[hop.provider], known, request):
-                    return index
+    def waits_at(self, hops: Sequence[Hop], talk: Talk) -> int:
+        """The index of the hop whose process waits for what the request brings; 0 if none does."""
+        latest = talk.request.latest
+        for index, hop in enumerate(hops if latest and latest[-1].answers else ()):
+            kind = self._kinds[hop.provider]
+            if kind.remembers and self._going_on(kind, talk.before(hop), talk.request):
+                return index
         return 0
 
     def _going_on(self, kind: Kind, known: str | None, request: Request) -> Seat | None:

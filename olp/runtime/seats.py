@@ -13,8 +13,8 @@ from olp.runtime.worker import Worker
 
 @dataclass(slots=True, eq=False)
 class Seat:
-    """One such process. `conversation` is the one it last had, as it stands after its answer;
-    `calls_until` is how long it waits for the results of calls, if it does."""
+    """One such process. `conversation` is the one it last had, as it stands after its answer, and
+    `caller` is whose; `calls_until` is how long it waits for the results of calls, if it does."""
 
     provider: str
     worker: Worker
@@ -22,6 +22,7 @@ class Seat:
     born_at: float
     used_at: float = 0.0
     busy: bool = False
+    caller: str = ""
     conversation: str | None = None
     calls_until: float | None = None
     watch: asyncio.Task[None] | None = None
@@ -66,6 +67,11 @@ class Kind:
     failures: int = 0
     not_before: float = 0.0
     trouble: str | None = None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether any process has a conversation."""
+        return any(seat.conversation is not None for seat in self.seats)
 
     def report(self) -> dict[str, Any]:
         """What there is of it; memory in MB."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Protocol
 
-from olp.core import conversation
+from olp.core.conversation import Talk
 from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Text
-from olp.model import Hop, Request, ToolCall
+from olp.model import Hop, ToolCall
 from olp.runtime.seats import Seat
 from olp.runtime.story import Report
 
@@ -32,8 +33,7 @@ class Turn:
         lender: Lender,
         seat: Seat,
         hop: Hop,
-        request: Request,
-        caller: str,
+        talk: Talk,
         *,
         now: datetime,
         goes_on: bool,
@@ -41,8 +41,8 @@ class Turn:
         self._lender = lender
         self._seat = seat
         self._hop = hop
-        self._request = request
-        self._caller = caller
+        self._talk = talk
+        self._request = talk.request
         self._now = now
         self._goes_on = goes_on
         self._asked = False
@@ -90,11 +90,11 @@ class Turn:
         session = self._seat.session
         self._asked = True
         if self._goes_on:
-            steps = session.more(self._request, self._now)
-        else:
-            steps = session.ask(self._request, self._hop.model, self._now)
-            self._seat.worker.ready = not session.reusable
-        self._seat.worker.carry_out(steps)
+            self._seat.worker.carry_out(partial(session.more, self._request, self._now))
+            return
+        ask = partial(session.ask, self._request, self._hop.model, self._now)
+        self._seat.worker.carry_out(ask)
+        self._seat.worker.ready = not session.reusable
 
     def _seen(self, events: Sequence[Event]) -> Sequence[Event]:
         for event in events:
@@ -122,9 +122,8 @@ class Turn:
         if self._clean and kind is None and not endless:
             answer = "".join(self._answer)
             calls = [ToolCall(one.id, one.name, "".join(said)) for one, said in self._calls]
-            known = conversation.after(self._caller, self._hop, self._request, answer, calls)
-            self._lender.gave_back(self._seat, known)
+            self._lender.gave_back(self._seat, self._talk.after(self._hop, answer, calls))
             return
         if self._asked and self._seat.worker.alive:
-            self._seat.worker.carry_out(self._seat.session.interrupt())
+            self._seat.worker.carry_out(self._seat.session.interrupt)
         await self._lender.gave_up(self._seat)

@@ -199,9 +199,12 @@ class Worker:
         """What is told from now on is of another request."""
         self.report = Report(spawned_at=self._clock())
 
-    def carry_out(self, steps: Sequence[Step]) -> None:
+    def carry_out(self, wish: Callable[[], Sequence[Step]]) -> None:
         """Do what a session wants done outside of `receive`."""
-        self._pending += self._do(steps)
+        try:
+            self._pending += self._do(wish())
+        except ODD as error:
+            self._pending.append(_odd(error))
 
     @property
     def alive(self) -> bool:

@@ -114,6 +114,17 @@ def test_N1_calls_go_through_the_shaper_after_the_text_before_them() -> None:
     assert out[2:4] == [begun, arguments] and out[-1] == Done(Finish.TOOL_CALLS)
 
 
+def test_N4_half_characters_can_be_sent(stream: bool = False) -> None:
+    text = json.dumps({"name": "say", "arguments": {"w": "\ud83d"}})
+    _, arguments, *_ = shaped(asked("count", "say"), Text(text), Done())
+    assert isinstance(arguments, CallArguments)
+    arguments.text.encode()
+    pieces = [CallArguments(0, '{"w": "\ud83d'), CallArguments(0, '\ude00"}')]
+    out = shaped(asked(), CallStarted(0, "c", "f"), *pieces, Done(Finish.TOOL_CALLS))
+    said = "".join(event.text for event in out if isinstance(event, CallArguments))
+    assert said == '{"w": "\U0001f600"}'
+
+
 def test_N1_text_before_calls_comes_before_them_even_if_json_was_wanted() -> None:
     request = Request("m", (USER,), format=JsonFormat(), tools=TOOLS)
     begun = CallStarted(0, "c", "f")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import Any
 
 import pytest
@@ -135,6 +136,25 @@ def test_N2_a_schema_that_is_checked_must_be_one() -> None:
     tool = {"type": "function", "function": bad}
     assert asked(tools=[tool]).tools  # a vendor may put up with it
     assert refusal(tools=[tool], tool_choice="required").param == "tool_choice"
+
+
+def test_M5_tools_and_calls_have_bounds() -> None:
+    large = {"type": "function", "function": {"name": "f", "description": "x" * 1_100_000}}
+    assert refusal(tools=[large]).param == "tools"
+    named = [{"type": "function", "function": {"name": f"f{n}"}} for n in range(200)]
+    assert len(asked(tools=named).tools) == 200
+    assert refusal(tools=named, tool_choice="required").param == "tool_choice"
+    said = {"role": "assistant", "tool_calls": [call(str(n)) for n in range(1025)]}
+    assert refusal(messages=[USER, said], tools=[F]).param == "messages[1].tool_calls"
+
+
+def test_M5_many_calls_and_results_take_no_time() -> None:
+    ids = [f"c{n}" for n in range(1000)]
+    said = {"role": "assistant", "tool_calls": [call(id) for id in ids]}
+    messages = [USER, *[m for _ in range(3) for m in (said, *map(result, ids))]]
+    began = time.process_time()
+    assert len(asked(messages=messages, tools=[F]).messages) == 3004
+    assert time.process_time() - began < 1
 
 
 def test_M5_a_schema_has_a_bounded_depth() -> None:

@@ -1,9 +1,9 @@
 """A claude that waits for its request on standard input, for tests of the pool.
 
 Its prompt says what it does: `die` ends it, `hang` keeps it silent, `call` calls the client's tool
-`f` twice and answers with the results, anything else is answered with the process's id and all the
-user has said in this conversation. `WAITING_BOOT` says how it starts: `fail` exits at once, `hang`
-never gets ready.
+`f` twice and answers with the results, `steal` calls a tool of its own, anything else is answered
+with the process's id and all the user has said in this conversation. `WAITING_BOOT` says how it
+starts: `fail` exits at once, `hang` never gets ready.
 """
 
 from __future__ import annotations
@@ -86,6 +86,10 @@ def main() -> None:
                 os._exit(9)
             elif "hang" in said[-1]:
                 time.sleep(600)
+            elif "steal" in said[-1]:
+                block = {"type": "tool_use", "id": "t1", "name": "Bash"}
+                event = {"type": "content_block_start", "content_block": block}
+                emit(type="stream_event", event=event)
             elif "call" in said[-1]:
                 results = []
                 call()

@@ -133,7 +133,7 @@ def test_M2_claude_that_asks_for_anything_is_ended() -> None:
 def test_M2_claude_that_announces_a_tool_is_ended() -> None:
     session = new_claude()
     session.ask(request("hi"), "sonnet", NOW)
-    (failed,) = tell(session, type="system", subtype="init", tools=["Bash"], mcp_servers=[])
+    (failed, *_) = tell(session, type="system", subtype="init", tools=["Bash"], mcp_servers=[])
     assert isinstance(failed, Failed) and "Bash" in failed.detail
 
 
@@ -233,7 +233,7 @@ def test_codex_cut_at_its_limit_is_an_answer_of_length() -> None:
 def test_M2_codex_that_uses_a_tool_is_ended(kind: str) -> None:
     session = new_codex()
     codex_turn(session, request("hi"))
-    (failed,) = tell(
+    (failed, *_) = tell(
         session, method="item/started", params={"threadId": "T", "item": {"type": kind}}
     )
     assert isinstance(failed, Failed) and kind in failed.detail

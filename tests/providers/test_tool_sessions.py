@@ -10,7 +10,7 @@ import pytest
 
 from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Text, Usage
 from olp.model import Media, Message, Request, Role, Tool, ToolCall
-from olp.providers.base import Exit, Ready, Reply, Settle, Step
+from olp.providers.base import Exit, Halt, Ready, Reply, Settle, Step
 from olp.providers.claude_session import ClaudeSession
 from olp.providers.codex_session import CodexSession
 from olp.providers.vibe_tools import VibeToolSession
@@ -164,24 +164,33 @@ def test_claude_begins_anew_with_what_cannot_be_handed_over(latest: tuple[Messag
 def test_claude_may_not_go_on_by_itself(line: dict[str, Any]) -> None:
     session = new_claude()
     session.ask(asking(), "sonnet", NOW)
-    tool_use(session, "t1", "mcp__client__look", "{")
+    tool_use(session, "t1", "mcp__client__look", "{}")
     stopped(session)
     assert tell(session, **stream(type="message_stop")) == []
     assert isinstance(tell(session, **line)[0], Failed)
+
+
+def test_A9_claude_may_not_answer_a_call_by_itself_and_ask_again() -> None:
+    session = new_claude()
+    session.ask(asking(), "sonnet", NOW)
+    assert tool_use(session, "t1", "mcp__client__look", '{"a": ]')[-1] == CallArguments(
+        0, '{"a": ]'
+    )
+    assert list(stopped(session))[-2:] == [Done(Finish.TOOL_CALLS), Halt()]
 
 
 def test_claude_may_not_call_what_the_client_did_not_offer() -> None:
     session = new_claude()
     session.ask(asking(), "sonnet", NOW)
     (failed,) = tool_use(session, "t1", "Bash", "{}")
-    assert isinstance(failed, Failed) and "Bash" in failed.detail
+    assert isinstance(failed, Failed) and "Bash" in failed.detail and failed.by_model
 
 
 @pytest.mark.parametrize("tools", [["Bash"], ["mcp__other__look"], ["mcp__client__other"]])
 def test_claude_may_not_have_other_tools(tools: list[str]) -> None:
     session = new_claude()
     session.ask(asking(), "sonnet", NOW)
-    (failed,) = tell(session, type="system", subtype="init", tools=tools, mcp_servers=[])
+    (failed, *_) = tell(session, type="system", subtype="init", tools=tools, mcp_servers=[])
     assert isinstance(failed, Failed)
 
 
@@ -267,11 +276,15 @@ def test_codex_calls_and_goes_on_with_the_results(asks_first: bool) -> None:
     assert late["id"] == 1 and not session.parked
 
 
-def test_codex_answers_by_itself_what_is_no_call_of_the_clients() -> None:
+def test_A9_codex_may_not_answer_a_call_by_itself_and_ask_again() -> None:
     session, _ = new_codex()
-    assert raw(session, "t1", "nosuch", "{}") == []
-    assert raw(session, "t2", "look", "{broken") == []
-    assert spoken(session) == [], "the CLI goes on by itself"
+    (failed,) = raw(session, "t1", "nosuch", "{}")
+    assert isinstance(failed, Failed) and failed.by_model
+    session, _ = new_codex()
+    assert raw(session, "t2", "look", "{broken")[1] == CallArguments(0, "{broken")
+    usage = {"threadId": "T", "usage": {"inputTokens": 20, "outputTokens": 4}}
+    steps = tell(session, method="rawResponse/completed", params=usage)
+    assert list(steps)[-2:] == [Done(Finish.TOOL_CALLS), Halt()]
 
 
 def test_codex_keeps_to_one_call_at_a_time_in_every_turn() -> None:
@@ -434,7 +447,7 @@ def test_vibe_is_told_of_a_call_that_got_no_result() -> None:
 
 def test_vibe_may_not_use_its_own_tools() -> None:
     session = new_vibe()
-    (_, failed) = tell(session, type="effect", title="file_system.read_file")
+    (_, failed, _) = tell(session, type="effect", title="file_system.read_file")
     assert isinstance(failed, Failed)
     (failed,) = vibe_asks(session, 1, "sandbox/execute")
     assert isinstance(failed, Failed)

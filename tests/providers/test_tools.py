@@ -304,3 +304,17 @@ def test_vibe_is_told_the_schemas_as_they_are(named: list[str], shaped: list[Any
     told = json.loads(reply.data)["result"]["tools"]
     assert [tool["inputSchema"] for tool in told] == [wanted(function) for function in mine]
     assert len({tool["name"] for tool in told}) == len(named)
+
+
+def test_names_that_stand_in_each_others_way_stay_apart() -> None:
+    for named in (
+        ["a-b", "n_a_b", "n_a-b"],
+        ["bash", "client_bash", "tb6f5d0a1_bash_", "client-bash"],
+        ["x" * 128, "x" * 127 + "y", "x" * 64],
+    ):
+        tools = decoded(functions(named, [None])).tools
+        kind = Names(tools, longest=64, taken=("bash",), identifier=True)
+        shown = [kind.shown(name) for name in named]
+        assert len(set(shown)) == len(named)
+        assert [kind.inward(name) for name in shown] == named
+        assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) for name in shown)

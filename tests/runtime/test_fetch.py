@@ -85,7 +85,10 @@ async def test_M1_what_is_no_image_or_not_to_be_reached_is_named(site: str, name
 async def test_M1_nothing_of_the_house_is_reached(site: str) -> None:
     fetcher = Fetcher(ImagesConfig(fetch=True))
     port = site.rpartition(":")[2]
-    for host in ("127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "127.1", "0.0.0.0"):
+    for host in (
+        *("127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "127.1", "0.0.0.0"),
+        *(":secret@127.0.0.1", "me@127.0.0.1", "127.0.0.1.", "[::1", "127.0.0.1:9"),
+    ):
         with pytest.raises(RequestError) as caught:
             await fetcher.filled(asking(f"http://{host}:{port}/ok.png"))
         assert caught.value.status == 400
@@ -97,7 +100,7 @@ async def test_M1_nothing_of_the_house_is_reached(site: str) -> None:
         *("127.0.0.1", "10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1"),
         *("0.0.0.0", "255.255.255.255", "224.0.0.1", "240.0.0.1", "::1", "::", "fe80::1%eth0"),
         *("fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::7f00:1"),
-        *("2002:7f00:1::", "2001:db8::1"),
+        *("2002:7f00:1::", "2001:db8::1", "fec0::1"),
     ],
 )
 def test_M1_addresses_that_are_not_of_the_open_internet(address: str) -> None:

@@ -244,3 +244,25 @@ async def test_M5_the_pool_is_cared_for_where_nothing_is_started_ahead(pooled: O
     async with pooled({"conversation_idle_s": 0.1}, warm=0) as house:
         house.service._pool._closed = False
         assert any(task.get_name() == "care of the pool" for task in house.service._pool._own)
+
+
+async def test_M5_nobody_pushes_out_everybody_elses(pooled: Open) -> None:
+    async with pooled({"parked": 2}) as house:
+        mine = asking("call mine")
+        first = await house.chat(mine)
+        await parked(house, 1)
+        (seat,) = [s for k in house.service._pool._kinds.values() for s in k.seats if s.parked]
+        seat.caller = "somebody else"
+        for n in range(3):
+            await house.chat(asking(f"call {n}"))
+        await parked(house, 2)
+        assert seat.parked
+        del first
+
+
+async def test_F2_what_a_prompt_brings_about_is_not_the_providers_fault(pooled: Open) -> None:
+    async with pooled() as house:
+        for _ in range(4):
+            answer = await house.chat(asking("steal"))
+            assert answer.status == 502
+        assert not house.logged("breaker_opened")

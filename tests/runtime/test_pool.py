@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from olp.core.conversation import after, before
+from olp.core.conversation import Talk
 from olp.model import Hop, Message, Request, Role
 from tests.fakes.plan import Plan
 from tests.support import Answer, House, exists, open_house, until
@@ -221,6 +221,8 @@ def test_M7_two_callers_never_share_a_conversation() -> None:
     first = Request("m", (Message(Role.USER, "one"),))
     answer = Message(Role.ASSISTANT, "answer")
     second = Request("m", (*first.messages, answer, Message(Role.USER, "two")))
-    known = after("anna", hop, first, "answer")
-    assert before("anna", hop, second) == known
-    assert before("ben", hop, second) != known
+    known = Talk("anna", first).after(hop, "answer")
+    assert Talk("anna", second).before(hop) == known
+    assert Talk("ben", second).before(hop) != known
+    assert Talk("anna", second).before(Hop("claude", "opus")) != known
+    assert Talk("anna", first).before(hop) is None

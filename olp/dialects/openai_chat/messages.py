@@ -13,6 +13,9 @@ from olp.errors import RequestError
 from olp.media import from_data_url, image, text_file
 from olp.model import CANCELLED, Link, Media, Message, Part, Role, ToolCall
 
+MAX_CALLS = 1024
+"""Calls in one message."""
+
 
 class _Url(Struct):
     url: str
@@ -91,12 +94,19 @@ def _calls(path: str, message: ApiMessage) -> tuple[ToolCall, ...]:
     if message.function_call is not None:
         return (_call(f"{path}.function_call", message.function_call, _own_id(path)),)
     calls: list[ToolCall] = []
+    seen: set[str] = set()
+    if len(message.tool_calls or ()) > MAX_CALLS:
+        raise RequestError(
+            f"{path}.tool_calls: at most {MAX_CALLS} calls in one message are accepted",
+            param=f"{path}.tool_calls",
+        )
     for index, call in enumerate(message.tool_calls or ()):
         where = f"{path}.tool_calls[{index}]"
         if call.function is None:
             raise RequestError(f"{where}: only functions can be called", param=where)
-        if not call.id or call.id in {before.id for before in calls}:
+        if not call.id or call.id in seen:
             raise RequestError(f"{where}.id is missing or not unique", param=f"{where}.id")
+        seen.add(call.id)
         calls.append(_call(f"{where}.function", call.function, call.id))
     return tuple(calls)
 
@@ -138,8 +148,8 @@ def _results(messages: Sequence[ApiMessage], start: int) -> list[tuple[str, Mess
 
 def _paired(calls: Sequence[ToolCall], results: Sequence[tuple[str, Message]]) -> Iterator[Message]:
     """The results in the order of their calls; one that is missing was cancelled by the client."""
-    by_id = dict(results)
-    unknown = next((id for id in by_id if id not in {call.id for call in calls}), None)
+    by_id, known = dict(results), {call.id for call in calls}
+    unknown = next((id for id in by_id if id not in known), None)
     if unknown is not None:
         raise RequestError(
             f"tool_call_id {unknown[:64]!r} is no call of the assistant's message before it",

@@ -23,6 +23,10 @@ MAX_TOOLS = 512
 """Tools of one request. Those of IDE agents number some dozens."""
 
 
+MAX_TOOL_BYTES = 1024 * 1024
+"""Of all tools of a request. Those of IDE agents come to some dozens of kilobytes."""
+
+
 class _StreamOptions(Struct):
     include_usage: bool | None = None
 
@@ -183,6 +187,9 @@ def _no_object(body: bytes) -> str | None:
 
 
 def _unpacked(name: str, value: msgspec.Raw) -> Any:
+    if name in ("tools", "functions") and len(memoryview(value)) > MAX_TOOL_BYTES:
+        told = f"{name}: at most {MAX_TOOL_BYTES >> 20} MiB of tools are accepted"
+        raise RequestError(told, param=name)
     if name in HONOURED or len(memoryview(value)) < SMALL:
         return msgspec.json.decode(value)
     return True

@@ -11,7 +11,11 @@ from msgspec import Struct
 
 from olp.dialects.schemas import schema_problem
 from olp.errors import RequestError
+from olp.formats import Budget
 from olp.model import Tool
+
+MAX_FORCED = 128
+"""Tools of which one has to be called."""
 
 MAX_DEPTH = 100
 """Levels of a schema."""
@@ -112,8 +116,11 @@ def _chosen(known: Mapping[str, Tool], choice: object, path: str) -> Toolbox:
 
 def _forced(known: Mapping[str, Tool], names: tuple[str, ...], path: str) -> Toolbox:
     """The arguments are then checked here, so that their schemas must be such."""
+    if len(names) > MAX_FORCED:
+        raise _wrong(path, f"of at most {MAX_FORCED} tools one can be insisted on")
+    budget = Budget()
     for name in names:
-        if problem := schema_problem(dict(known[name].parameters)):
+        if problem := schema_problem(dict(known[name].parameters), budget):
             raise _wrong(path, f"the parameters of {name!r} are no valid JSON Schema: {problem}")
     return Toolbox(tuple(known.values()), names)
 
