@@ -51,7 +51,6 @@ class VibeSession:
         self._spare: str | None = None
         self._session: str | None = None
         self._prompting = False
-        self._steps = self._latest_steps = 0
         self._counted = Usage()
         self._now: datetime | None = None
         self._told_bytes = 0
@@ -96,7 +95,6 @@ class VibeSession:
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
         over, self._session, self._spare = self._session, self._spare, None
         self._counted = Usage()
-        self._steps = self._latest_steps = 0
         # The conversation before is over: what the process keeps of it is given free.
         forget = [self._call("session/close", sessionId=over)] if over is not None else []
         system = system_of(request, describe_format=True)
@@ -159,25 +157,11 @@ class VibeSession:
                 return [Started(), Reasoning(text)]
             case "tool_call" | "tool_call_update":
                 return [tried("vibe", str(update.get("title"))), Halt()]
-            case "usage_update":
-                return self._counted_steps((update.get("_meta") or {}).get("steps"))
             case _:
                 return []
 
-    def _counted_steps(self, steps: object) -> Sequence[Step]:
-        """A second request to the vendor for one prompt: the model has called a tool of the CLI's
-        own, of which nothing else tells."""
-        if not isinstance(steps, int):
-            return []
-        if steps < self._steps:
-            self._steps = 0
-        if steps > self._steps + 1:
-            return [tried("vibe", "without a word"), Halt()]
-        self._latest_steps = steps
-        return []
-
     def _ended(self, result: Mapping[str, Any]) -> Sequence[Step]:
-        self._prompting, self._steps = False, self._latest_steps
+        self._prompting = False
         counted = self._own_usage(result.get("usage") or {})
         finish = _STOPS.get(str(result.get("stopReason")))
         if finish is None:

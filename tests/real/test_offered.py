@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,28 @@ def test_M2_with_tools_the_model_still_gets_none_of_the_clis_own(
     assert not victim.exists()
     assert CANARY not in answer.body.decode()
     assert not any(CANARY in request.body for request in vendors.requests())
+
+
+@every
+@pytest.mark.parametrize("mine", [(), (WEATHER,)], ids=["without tools", "with tools"])
+def test_A9_a_tool_that_is_not_there_costs_one_request(
+    tooled: House, vendors: Vendors, cli: str, mine: tuple[Any, ...]
+) -> None:
+    answer = Agent(tooled, cli, mine).say("go [[LOOP:12:nosuch]]")
+    assert (answer.status, answer.json["error"]["code"]) == (502, "spawn_failed")
+    time.sleep(0.3)
+    assert len(asked(vendors, cli)) == 1
+
+
+@every
+def test_A9_arguments_that_are_no_json_are_for_the_client_to_see(
+    tooled: House, vendors: Vendors, cli: str
+) -> None:
+    agent = Agent(tooled, cli)
+    [call] = calls_of(agent.say('go [[CALL:weather:{"city": ]] [[THEN:OK]]'))
+    assert call.arguments.startswith('{"city":')
+    time.sleep(0.3)
+    assert len(asked(vendors, cli)) == 1, "the CLI did not answer it by itself"
+    second = agent.give("that was no JSON")
+    assert (second.status, conversation(second)) == (200, "replayed")
+    assert list(results_in(last_turns(vendors, cli)).values()) == ["that was no JSON"]
