@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from olp.core import conversation, keyfile
+from olp.core import keyfile
+from olp.core.conversation import Talk
 from olp.core.keys import digest_of
 from olp.errors import RequestError
-from olp.model import Hop, Request
+from olp.model import Hop
 from olp.runtime.keyring import FILE, Keyring, local_token, new_token
 from olp.runtime.pool import Pool
 from olp.server import throttle
@@ -574,9 +575,8 @@ async def test_M7_two_keys_never_share_a_live_conversation(
     house = await open_(claude=says("hi"), **COLD)
     found: list[tuple[str | None, str]] = []
 
-    def take(_: Any, hop: Hop, request: Request, caller: str) -> None:
-        known = conversation.before(caller, hop, request)
-        found.append((known, conversation.after(caller, hop, request, "hi")))
+    def take(_: Any, hop: Hop, talk: Talk) -> None:
+        found.append((talk.before(hop), talk.after(hop, "hi")))
 
     monkeypatch.setattr(Pool, "take", take)
     anna, ben = key_of(house, "anna"), key_of(house, "ben")
