@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
@@ -26,6 +27,9 @@ from olp.server.reply import JSON, REPLY, Reply
 DIALECT = "openai-chat"
 """What the book calls the API that is spoken here."""
 
+READERS = 2
+"""Threads that read requests which are not read in passing."""
+
 LARGE = 256 * 1024
 """Bytes of a body that is not read in passing."""
 
@@ -43,6 +47,8 @@ class ChatEndpoint:
         self._gatekeeper = gatekeeper
         self._config = config
         self._fetcher = Fetcher(config.images)
+        # Threads of their own: what a client makes slow must not keep processes from being ended.
+        self._readers = ThreadPoolExecutor(READERS, "read-request")
         self._in_air = in_air
 
     async def post(self, http: web.Request) -> web.StreamResponse:
@@ -90,7 +96,9 @@ class ChatEndpoint:
         # A schema may take a second to check, and images some time to unpack, in which the others
         # must be served. A name may be written with an escape.
         slow = len(body) > LARGE or b"schema" in body or b"parameters" in body or b"\\u" in body
-        return await asyncio.to_thread(decode) if slow else decode()
+        if not slow:
+            return decode()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, decode)
 
     @contextmanager
     def _counted(self, caller: Caller) -> Iterator[None]:
