@@ -117,16 +117,22 @@ class Message:
     @property
     def text(self) -> str:
         """Its text alone, joined."""
+        if isinstance(self.content, str):
+            return self.content
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
     @property
     def links(self) -> tuple[Link, ...]:
         """Its images that have yet to be fetched."""
+        if isinstance(self.content, str):
+            return ()
         return tuple(part for part in self._all if isinstance(part, Link))
 
     @property
     def media(self) -> tuple[Media, ...]:
         """Its images and files."""
+        if isinstance(self.content, str):
+            return ()
         return tuple(part for part in self.parts if isinstance(part, Media))
 
 

@@ -20,11 +20,15 @@ def too_many(kinds: Collection[Kind], config: WorkersConfig, now: float) -> list
     ended |= dict.fromkeys(_spare(kinds, now))
     parked = [seat for seat in left if seat.parked]
     ended |= dict.fromkeys(_greediest(parked, len(parked) - config.parked))
-    talks = [s for s in left if s.conversation is not None and not (s.can_begin or s.parked)]
-    ended |= dict.fromkeys(_oldest(talks, len(talks) - config.conversations))
-    count = sum(len(kind.seats) + kind.booting for kind in kinds) - len(ended)
-    rest = [seat for seat in _by_use(kinds) if seat not in ended]
-    return [*ended, *rest[: max(0, count - config.max_processes)]]
+    if len(left) > config.conversations:
+        talks = [s for s in left if s.conversation is not None and not (s.can_begin or s.parked)]
+        ended |= dict.fromkeys(_oldest(talks, len(talks) - config.conversations))
+    surplus = sum(len(kind.seats) + kind.booting for kind in kinds) - len(ended)
+    surplus -= config.max_processes
+    if surplus > 0:
+        rest = [seat for seat in _by_use(kinds) if seat not in ended]
+        ended |= dict.fromkeys(rest[:surplus])
+    return list(ended)
 
 
 def too_large(kinds: Collection[Kind], config: WorkersConfig) -> Iterator[Seat]:
@@ -51,6 +55,8 @@ def _over(kinds: Iterable[Kind], config: WorkersConfig, now: float) -> Iterator[
 
 def _spare(kinds: Iterable[Kind], now: float) -> Iterator[Seat]:
     for kind in kinds:
+        if len(kind.seats) <= max(kind.warm, 1):
+            continue
         spare = sorted((s for s in kind.seats if s.can_begin), key=lambda s: s.used_at)
         for seat in spare[: max(0, len(spare) - max(kind.warm, 1))]:
             if now - seat.used_at > SPARE_S:
