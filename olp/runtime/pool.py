@@ -158,7 +158,8 @@ class Pool:
         elif not seat.worker.ready:
             limit = self._clock() + BOOT_LIMIT_S
             seat.watch = self._spawn(self._watch(seat, limit), "a CLI that gets ready again")
-        self._trim()
+        if not seat.can_begin or self._count() > self._config.max_processes:
+            self._trim()
 
     def _useless(self, seat: Seat) -> bool:
         """Whether nothing could go on with what it has."""
