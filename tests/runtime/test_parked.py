@@ -77,7 +77,7 @@ async def test_N1_only_one_call_where_the_client_wants_one_at_a_time(pooled: Ope
 
 
 async def test_M6_it_waits_so_long_and_no_longer(pooled: Open) -> None:
-    async with pooled({"parked_s": 0.3}) as house:
+    async with pooled({"parked_s": 1.0}) as house:
         first = await house.chat(asking())
         await parked(house, 1)
         await parked(house, 0)
