@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from olp.config import ProviderConfig
@@ -23,7 +23,7 @@ from olp.doctor.lab import Bystander, Lab, Lingering, OneTurn
 from olp.doctor.trap import Trap, attempts, lay
 from olp.doctor.vendor import Asked, MockVendor, tool_names
 from olp.events import Event, Failed, Text
-from olp.model import Launch, Message, Request, Role
+from olp.model import Ability, Launch, Message, Request, Role, Tool
 from olp.providers.base import Driver, Setting
 from olp.providers.environment import ALLOWED
 
@@ -34,14 +34,20 @@ LINGER_S = 3.0
 """How long a CLI that was started ahead is left to itself after it called a tool."""
 
 
+PROBE = Tool("lookup", "Looks something up.", {"type": "object", "properties": {}})
+"""A client's tool, so that the CLI is started as it is for one that has some."""
+
+
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way in which the server starts a CLI."""
+    """One way in which the server starts a CLI: for a request, ahead of it, or for one that has
+    tools of its client's."""
 
     patient: Patient
     trap: Trap
     lab: Lab
     ahead: bool
+    tools: tuple[Tool, ...] = ()
 
     def start(self, url: str, system: str, question: str) -> tuple[Launch, Driver] | None:
         """How to ask `question` with the vendor at `url`; None if it cannot be started so."""
@@ -52,7 +58,11 @@ class Way:
         now = datetime.now().astimezone()
         if not self.ahead:
             return provider.launch(request, model, setting, now)
-        started = provider.session(setting)
+        if self.tools:
+            request = replace(request, tools=self.tools)
+            started = provider.session(setting, request, model)
+        else:
+            started = provider.session(setting)
         if started is None:
             return None
         launch, session = started
@@ -85,6 +95,8 @@ async def check_isolation(patient: Patient, lab: Lab) -> Finding:
         # One way after the other: a slow machine should not fail for being asked too much at once.
         way = Way(patient, lay(lab.private), lab, ahead)
         outcomes += await asyncio.gather(_read(way), _act(way))
+    if options.transport == "auto" and Ability.TOOLS in patient.provider.facts.can:
+        outcomes.append(await _act(Way(patient, lay(lab.private), lab, ahead=True, tools=(PROBE,))))
     problems = dict.fromkeys(p for outcome in outcomes for p in outcome.problems)
     name = f"{patient.name}.isolation"
     if problems:

@@ -15,7 +15,7 @@ from pathlib import Path
 from olp.errors import StartError
 from olp.events import Done, Event, Failed, Trouble
 from olp.model import Launch, Request
-from olp.providers.base import CloseInput, Driver, Exit, Ready, Session, Settle, Step
+from olp.providers.base import Callee, CloseInput, Driver, Exit, Ready, Session, Settle, Step
 from olp.runtime.log import Log
 from olp.runtime.tasks import Tasks
 from olp.runtime.worker import Worker
@@ -113,6 +113,10 @@ class OneTurn:
     def receive(self, line: str) -> Sequence[Step]:
         return self._after(self._session.receive(line))
 
+    def called(self, connection: int, line: str) -> Sequence[Step]:
+        session = self._session
+        return session.called(connection, line) if isinstance(session, Callee) else []
+
     def exited(self, exit: Exit) -> Sequence[Event]:
         return self._session.exited(exit)
 
@@ -143,6 +147,9 @@ class Lingering:
             return steps
         self._over = True
         return [Settle(self._seconds)]
+
+    def called(self, connection: int, line: str) -> Sequence[Step]:
+        return self._driver.called(connection, line) if isinstance(self._driver, Callee) else []
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         return [Done()] if self._over else self._driver.exited(exit)

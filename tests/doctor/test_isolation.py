@@ -61,8 +61,17 @@ async def test_M2_a_cli_that_is_started_ahead_is_tried_so_too(
     monkeypatch.setattr(isolation, "LINGER_S", 0.7)
     good = await check_isolation(patient(mood="ahead-good"), lab)
     assert good.ok is True and "ahead" not in good.what, good
-    never = ProviderConfig(warm=0)
+    never = ProviderConfig(transport="oneshot")
     assert (await check_isolation(patient(mood="ahead-runs", config=never), lab)).ok is True
+
+
+async def test_M2_a_cli_is_tried_as_it_is_started_for_a_client_with_tools(
+    patient: MakePatient, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "LINGER_S", 0.7)
+    for_tools_alone = ProviderConfig(warm=0)
+    finding = await check_isolation(patient(mood="ahead-runs", config=for_tools_alone), lab)
+    assert (finding.ok, finding.what) == (False, "a tool ran and wrote a file: by-bash")
 
 
 @pytest.mark.parametrize(
