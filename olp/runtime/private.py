@@ -12,10 +12,14 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from olp.model import PRIVATE_DIR, Launch
+
+DYING_S = 3.0
+"""Seconds that the rest of a killed process group may take to be gone."""
 
 COLLECT_LIMIT = 16 * 1024 * 1024
 """Bytes of a collected file that are read."""
@@ -75,7 +79,16 @@ class PrivateFolder:
             path = self.path / name
             if path.is_file() and not path.is_symlink():
                 _carry_back(path, Path(target).resolve())
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove(self.path)
+
+
+def _remove(folder: Path) -> None:
+    """Remove it, also if what was killed with its CLI still writes there as it dies."""
+    until = time.monotonic() + DYING_S
+    shutil.rmtree(folder, ignore_errors=True)
+    while folder.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_private(path: Path, data: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -195,3 +196,20 @@ def test_M6_what_the_cli_left_is_removed_whatever_it_is(base: Path, tmp_path: Pa
     folder.close()
     assert list(base.iterdir()) == []
     assert (outside / "precious").read_text() == "stay"
+
+
+def test_M6_a_folder_that_is_still_written_to_is_removed_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a killed group the leader is waited for, and the others die a moment later."""
+    folder = PrivateFolder(tmp_path, "run-", Launch(("x",), {}))
+    real, tries = shutil.rmtree, list[Path]()
+
+    def removed(path: Path, *, ignore_errors: bool) -> None:
+        tries.append(path)
+        if len(tries) > 2:  # until then somebody puts something there while it goes on
+            real(path, ignore_errors=ignore_errors)
+
+    monkeypatch.setattr(shutil, "rmtree", removed)
+    folder.close()
+    assert len(tries) == 3 and not folder.path.exists()
