@@ -93,6 +93,8 @@ class Driver:
         text = str(error.get("message") or exit.told("vibe"))
         status = http_status(text)
         code = str(error.get("code") or "")
+        if "turn_limit" in text:
+            return tried("vibe", "without a word")  # and was not let to ask its vendor again
         if code == "refusal" or report.get("outcome") == "refusal":
             return Failed(Trouble.BAD_REQUEST, plain(text), status)
         trouble = CODES.get(code)

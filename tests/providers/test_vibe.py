@@ -285,3 +285,10 @@ def test_S10_a_garbage_line_is_passed_over(line: str) -> None:
 def test_S10_a_field_that_is_null_is_no_crash(field: str) -> None:
     entry = message("x", COMMITTED) | {field: None}
     assert isinstance(told(entry, code=1).end, Done | Failed)
+
+
+def test_A9_a_model_that_would_come_back_for_more_is_not_let() -> None:
+    driver = Driver("hi", "m", now=NOW)
+    (failed,) = driver.exited(Exit(3, stderr="Stopped: turn_limit\n"))
+    assert isinstance(failed, Failed) and failed.by_model
+    assert failed.trouble is Trouble.SPAWN_FAILED

@@ -181,3 +181,10 @@ def test_N1_what_programs_send(vibe: House, vendors: Vendors, name: str) -> None
         return
     assert "it is done" in message_of(second)["content"]
     assert conversation(second) == "live"
+
+
+@pytest.mark.cold_vibe
+def test_A9_a_tool_of_its_own_costs_one_request(oneshot_house: House, vendors: Vendors) -> None:
+    answer = oneshot_house.chat("go [[EVIL:skill]]", "vibe/mockm")
+    assert (answer.status, answer.json["error"]["code"]) == (502, "spawn_failed")
+    assert len(asked(vendors, "vibe")) == 1
