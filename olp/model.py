@@ -213,6 +213,11 @@ class Request:
         return self.messages[len(self._leading()) :]
 
     @property
+    def asks(self) -> bool:
+        """Whether the assistant is to speak next, and not to go on with what it said."""
+        return bool(self.messages) and self.messages[-1].role in (Role.USER, Role.TOOL)
+
+    @property
     def latest(self) -> tuple[Message, ...]:
         """What was said since the assistant last spoke."""
         turns = self.turns

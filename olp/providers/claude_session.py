@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Trouble, Usage
-from olp.model import Effort, Request, Role
+from olp.model import Effort, Request
 from olp.providers.base import Driver, Exit, Halt, Ready, Step, Write, parse_line
 from olp.providers.claude_bridge import SERVER, Bridge, takes_live
 from olp.providers.claude_history import lines_of
@@ -67,7 +67,7 @@ class ClaudeSession:
 
     def takes(self, request: Request, model: str) -> bool:
         """Everything but a conversation that the assistant is to go on with."""
-        return bool(request.turns) and request.turns[-1].role in (Role.USER, Role.TOOL)
+        return request.asks
 
     def start(self) -> Sequence[Step]:
         return [control(_PING, subtype="set_permission_mode", mode="dontAsk")]

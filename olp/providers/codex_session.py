@@ -86,7 +86,7 @@ class CodexSession:
 
     def takes(self, request: Request, model: str) -> bool:
         """Everything but a conversation that the assistant is to go on with."""
-        return bool(request.turns) and request.turns[-1].role in (Role.USER, Role.TOOL)
+        return request.asks
 
     def goes_on(self, request: Request) -> bool:
         """With results alone while calls are open, and else without any."""

@@ -58,8 +58,7 @@ class VibeSession:
     def takes(self, request: Request, model: str) -> bool:
         """Only the model and the effort that the process was started with, as many tokens, and no
         tools."""
-        asked = bool(request.turns) and request.turns[-1].role in (Role.USER, Role.TOOL)
-        asked = asked and not request.tools
+        asked = request.asks and not request.tools
         effort, limit = self._made_for
         within = limit is None or limit == request.max_tokens
         return asked and model == self._model and request.effort == effort and within

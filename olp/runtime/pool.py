@@ -92,8 +92,9 @@ class Pool:
         if seat is None:
             return None
         seat.busy, seat.conversation, seat.calls_until = True, None, None
-        # Not at once: the start of another CLI would take the processor from this answer's.
-        asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._tend, hop.provider)
+        if not kind.tended:
+            kind.tended = True  # later: another CLI's start would take the processor from this one
+            asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._tend, hop.provider)
         seat.caller = talk.caller
         return Turn(self, seat, hop, talk, now=self._fleet.now(), goes_on=live is not None)
 
@@ -130,9 +131,8 @@ class Pool:
         return next(fit, None)
 
     def _cold(self, kind: Kind, hop: Hop, request: Request, *, must: bool) -> Seat | None:
-        """A process started for this very request, as a session and not as a one-shot, so that it
-        has what the waiting ones have: true turns, and text as it comes. One that `must` be such
-        is started whatever else there is; it is not kept then."""
+        """A process started for this very request, as a session: with true turns, and text as it
+        comes. One that `must` be such is started whatever else there is, and not kept then."""
         full = self._count() >= self._config.max_processes or self._clock() < kind.not_before
         if full and not must:
             return None
@@ -220,6 +220,7 @@ class Pool:
     def _tend(self, provider: str) -> None:
         """Start as many as are missing."""
         kind = self._kinds[provider]
+        kind.tended = False
         ready = sum(seat.can_begin for seat in kind.seats)
         coming_back = sum(seat.busy and seat.session.reusable for seat in kind.seats)
         missing = kind.warm - ready - kind.booting - coming_back

@@ -58,12 +58,13 @@ class Seat:
 
 @dataclass(slots=True)
 class Kind:
-    """What the pool knows of one provider."""
+    """What the pool knows of one provider. `tended` says that it will be looked at in a moment."""
 
     warm: int
     seats: list[Seat] = field(default_factory=list)
     booting: int = 0
     proven: bool = False
+    tended: bool = False
     failures: int = 0
     not_before: float = 0.0
     trouble: str | None = None
