@@ -48,3 +48,8 @@ class RequestError(OLPError):
         self.code = code
         self.param = param
         self.headers = headers
+
+
+def unusable(path: str, reason: str) -> RequestError:
+    """The 400 for what stands at `path` of a request and cannot be used."""
+    return RequestError(f"{path}: {reason}", code="invalid_value", param=path)

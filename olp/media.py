@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 
-from olp.errors import RequestError
+from olp.errors import unusable
 from olp.model import Media
 
 MAX_BYTES = 20 * 1024 * 1024
@@ -35,7 +35,7 @@ def from_data_url(path: str, url: str) -> Media:
     head = _URL.match(url)
     if head is None:
         told = "it must be a data URL with base64 (data:image/png;base64,…)"
-        raise _refused(path, told)
+        raise unusable(path, told)
     return from_bytes(path, _unpacked(path, url[head.end() :]), head["type"].lower())
 
 
@@ -43,23 +43,23 @@ def from_bytes(path: str, data: bytes, told: str) -> Media:
     """`data` as an image or a file, of the type that it really is. `told` is what its sender says,
     which matters for what cannot be told from the bytes."""
     if not data:
-        raise _refused(path, "it is empty")
+        raise unusable(path, "it is empty")
     if len(data) > MAX_BYTES:
-        raise _refused(path, f"it is larger than {MAX_BYTES >> 20} MiB")
+        raise unusable(path, f"it is larger than {MAX_BYTES >> 20} MiB")
     kind = next((name for magic, name in _MAGIC if data.startswith(magic)), None)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         kind = "image/webp"
     if kind is None and told.startswith("image/"):
-        raise _refused(path, "it is no PNG, JPEG, GIF or WebP image")
+        raise unusable(path, "it is no PNG, JPEG, GIF or WebP image")
     if kind is None and told == PDF:
-        raise _refused(path, "it is no PDF")
+        raise unusable(path, "it is no PDF")
     return Media(kind or told, base64.b64encode(data).decode("ascii"))
 
 
 def image(path: str, media: Media) -> Media:
     """`media`, which must be an image; RequestError 400 if it is not."""
     if not media.is_image:
-        raise _refused(path, f"it is no image, but {media.media_type or 'of an unknown type'}")
+        raise unusable(path, f"it is no image, but {media.media_type or 'of an unknown type'}")
     return media
 
 
@@ -68,11 +68,11 @@ def text_file(path: str, media: Media) -> Media | str:
     if media.is_image or media.media_type == PDF:
         return media
     if not (media.media_type.startswith("text/") or media.media_type in _TEXT):
-        raise _refused(path, f"files of type {media.media_type or 'unknown'!r} cannot be shown")
+        raise unusable(path, f"files of type {media.media_type or 'unknown'!r} cannot be shown")
     try:
         text = base64.b64decode(media.data).decode("utf-8")
     except UnicodeDecodeError:
-        raise _refused(path, "its text is not UTF-8") from None
+        raise unusable(path, "its text is not UTF-8") from None
     return f"File {media.name or '(without a name)'}:\n{text}"
 
 
@@ -80,8 +80,4 @@ def _unpacked(path: str, data: str) -> bytes:
     try:
         return base64.b64decode("".join(data.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise _refused(path, "its base64 is broken") from None
-
-
-def _refused(path: str, reason: str) -> RequestError:
-    return RequestError(f"{path}: {reason}", code="invalid_value", param=path)
+        raise unusable(path, "its base64 is broken") from None

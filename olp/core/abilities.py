@@ -42,7 +42,8 @@ def able(can: Sequence[Ability], *, oneshot: bool) -> list[Ability]:
 
 def only_by_session(request: Request) -> bool:
     """Whether `request` needs what a CLI can do in a session alone, and not as a one-shot."""
-    return bool(request.tools) or any(message.media for message in request.messages)
+    tools = request.tools and not request.must_call
+    return bool(tools) or any(message.media for message in request.messages)
 
 
 def _needs(request: Request) -> Iterator[tuple[Ability, str]]:

@@ -7,14 +7,14 @@ result, in a request of its own, perhaps minutes later.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from olp.model import CANCELLED, Message, Tool
 from olp.providers.base import Write, json_line
 from olp.providers.opencalls import OpenCalls
 from olp.providers.toolnames import Names
-from olp.providers.toolschemas import ANYTHING, in_words, is_sound
+from olp.providers.toolschemas import is_sound, offered
 
 SERVER = "client"
 PREFIX = f"mcp__{SERVER}__"
@@ -35,10 +35,6 @@ MAX_RESULT_CHARS = 490_000
 
 _PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Names of arguments that the vendor takes."""
-
-
-def _properties(tool: Tool) -> Iterable[str]:
-    return tool.parameters.get("properties") or ()
 
 
 class _Asked(NamedTuple):
@@ -81,11 +77,12 @@ class Bridge:
         return [_reply(_Asked(request_id, number), result)]
 
     def _described(self, tool: Tool) -> dict[str, Any]:
-        fits = is_sound(tool.parameters) and all(map(_PROPERTY.fullmatch, _properties(tool)))
+        fits = is_sound(tool.parameters) and all(
+            map(_PROPERTY.fullmatch, tool.parameters.get("properties") or ())
+        )
         return {
             "name": self.names.outward(tool.name),
-            "description": tool.description if fits else in_words(tool),
-            "inputSchema": tool.parameters if fits else ANYTHING,
+            **offered(tool, fits=fits),
             # What only reads may be called beside others: so several calls arrive at once.
             "annotations": {"readOnlyHint": True},
             "_meta": {"anthropic/maxResultSizeChars": _KEPT_CHARS},

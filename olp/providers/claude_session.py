@@ -20,7 +20,7 @@ from olp.providers.base import Driver, Exit, Halt, Ready, Step, Write, parse_lin
 from olp.providers.claude_bridge import SERVER, Bridge, takes_live
 from olp.providers.claude_history import lines_of
 from olp.providers.claude_survey import control
-from olp.providers.opencalls import only_results
+from olp.providers.opencalls import fits
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
 
@@ -60,10 +60,9 @@ class ClaudeSession:
         return bool(self._bridge.calls) and self._turn is None
 
     def goes_on(self, request: Request) -> bool:
-        """With results alone while calls are open, and else without any."""
-        if self.parked:
-            return only_results(request.latest) and takes_live(request.latest)
-        return not any(message.answers for message in request.latest)
+        """With what can be handed over, and such as the CLI hands on as it is."""
+        latest, parked = request.latest, self.parked
+        return fits(latest, parked=parked) and (not parked or takes_live(latest))
 
     def takes(self, request: Request, model: str) -> bool:
         """Everything but a conversation that the assistant is to go on with."""

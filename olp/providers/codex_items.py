@@ -10,7 +10,7 @@ from olp.events import Usage
 from olp.model import CANCELLED, Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Write, json_line
 from olp.providers.toolnames import Names, marked
-from olp.providers.toolschemas import ANYTHING, in_words, inner_of, is_sound
+from olp.providers.toolschemas import in_words, inner_of, is_sound, offered
 
 _LONGEST_NAME = 128
 _LONGEST_ID = 64
@@ -48,13 +48,15 @@ def tools_of(tools: Sequence[Tool], names: Names) -> dict[str, Any]:
 
 def _described(tool: Tool, names: Names) -> dict[str, Any]:
     """With the schema in its description, where the CLI would not hand it on as it is."""
-    told = {"type": "function", "name": names.outward(tool.name), "inputSchema": tool.parameters}
-    if not is_sound(tool.parameters):
-        return told | {"description": in_words(tool), "inputSchema": ANYTHING}
+    sound = is_sound(tool.parameters)
+    named = {"type": "function", "name": names.outward(tool.name)}
+    told = named | offered(tool, fits=sound)
+    if not sound:
+        return told
     size = len(json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":")).encode())
     if size > _KEPT_BYTES or not _stays(tool.parameters):
         return told | {"description": in_words(tool)}
-    return told | {"description": tool.description}
+    return told
 
 
 def _stays(schema: Any) -> bool:
@@ -67,36 +69,32 @@ def _stays(schema: Any) -> bool:
         return False
     if schema.get("type") == "array" and "items" not in schema:
         return False
-    return all(_stays(one) for one in inner_of(schema) if not isinstance(one, bool)) and not any(
-        isinstance(one, bool) for one in _named(schema)
+    return all(
+        _stays(one) or (word == "additionalProperties" and isinstance(one, bool))
+        for word, rule in schema.items()
+        for one in inner_of({word: rule})
     )
-
-
-def _named(schema: Mapping[str, Any]) -> Iterator[Any]:
-    for word, rule in schema.items():
-        if word != "additionalProperties":
-            yield from inner_of({word: rule})
 
 
 def strict_schema(request: Request) -> Mapping[str, Any] | None:
     """The schema of the wanted answer, if the vendor takes it as such."""
     schema = request.format.schema if request.format else None
-    if schema is None or schema.get("type") != "object":
+    if schema is None or schema.get("type") != "object" or not is_sound(schema):
         return None
-    return schema if is_strict(schema) else None
+    return schema if _is_strict(schema) else None
 
 
-def is_strict(schema: Any) -> bool:
+def _is_strict(schema: Any) -> bool:
     """Whether the vendor takes a schema as the format of an answer: every object in it names all
     that it may hold, and requires it. Any other is refused, and has to be told in words."""
-    if not isinstance(schema, Mapping) or not is_sound(schema):
-        return isinstance(schema, bool)
+    if isinstance(schema, bool):
+        return True
     named = schema.get("properties") or {}
     if "properties" in schema or schema.get("type") == "object":
         closed = schema.get("additionalProperties") is False
         if not closed or set(schema.get("required") or ()) != set(named):
             return False
-    return all(map(is_strict, inner_of(schema)))
+    return all(map(_is_strict, inner_of(schema)))
 
 
 def items_of(turns: Sequence[Message], names: Names) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ from olp.providers.codex_items import (
     usage_of,
 )
 from olp.providers.codex_survey import windows_of
-from olp.providers.opencalls import OpenCalls, only_results
+from olp.providers.opencalls import OpenCalls, fits
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
 
@@ -72,6 +72,7 @@ class CodexSession:
         self._thread: str | None = None
         self._turn: str | None = None
         self._request: Request | None = None
+        self._schema: Mapping[str, Any] | None = None
         self._now: datetime | None = None
         self._commentary: dict[str, bool] = {}
         self._names = Names()
@@ -89,10 +90,8 @@ class CodexSession:
         return request.asks
 
     def goes_on(self, request: Request) -> bool:
-        """With results alone while calls are open, and else without any."""
-        if self.parked:
-            return only_results(request.latest)
-        return not any(message.answers for message in request.latest)
+        """With what can be handed over."""
+        return fits(request.latest, parked=self.parked)
 
     # --- what is written -----------------------------------------------------------------------
 
@@ -113,8 +112,8 @@ class CodexSession:
         self._names = names_of(request.tools)
         self._calls_open = OpenCalls(parallel=request.parallel_calls)
         self._told = 0
-        schema = strict_schema(request)
-        system = system_of(request, describe_format=schema is None)
+        self._schema = strict_schema(request)
+        system = system_of(request, describe_format=self._schema is None)
         return [
             *forget,
             self._call(
@@ -165,8 +164,8 @@ class CodexSession:
         params: dict[str, Any] = {"threadId": self._thread, "input": given}
         if self._request.effort is not None:
             params["effort"] = self._request.effort.value
-        if (schema := strict_schema(self._request)) is not None:
-            params["outputSchema"] = schema
+        if self._schema is not None:
+            params["outputSchema"] = self._schema
         return self._call("turn/start", **params)
 
     # --- what is read --------------------------------------------------------------------------

@@ -61,6 +61,7 @@ class OpenCalls(Generic[Asked]):
         return asked
 
 
-def only_results(latest: Sequence[Message]) -> bool:
-    """Whether results of calls are all that was said."""
-    return bool(latest) and all(message.answers for message in latest)
+def fits(latest: Sequence[Message], *, parked: bool) -> bool:
+    """Whether what was said last can be handed over: results alone while calls are open, and else
+    no result at all."""
+    return bool(latest) and all(bool(message.answers) == parked for message in latest)

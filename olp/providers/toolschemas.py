@@ -50,7 +50,7 @@ _RULES: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_number),
     **dict.fromkeys(("minProperties", "maxProperties"), _is_number),
-    **dict.fromkeys(("uniqueItems",), lambda value: isinstance(value, bool)),
+    "uniqueItems": lambda value: isinstance(value, bool),
 }
 
 
@@ -79,6 +79,13 @@ def inner_of(schema: Mapping[str, Any]) -> Iterator[Any]:
             yield from rule
         elif word in _OF_ONE:
             yield rule
+
+
+def offered(tool: Tool, *, fits: bool) -> dict[str, Any]:
+    """What a CLI is told of a tool: its own description and schema, where it `fits`."""
+    if fits:
+        return {"description": tool.description, "inputSchema": tool.parameters}
+    return {"description": in_words(tool), "inputSchema": ANYTHING}
 
 
 def in_words(tool: Tool) -> str:

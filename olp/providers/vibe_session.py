@@ -15,6 +15,7 @@ from typing import Any
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Message, Request, Role
 from olp.providers.base import Exit, Halt, Ready, Step, Write, parse_line, tried
+from olp.providers.opencalls import fits
 from olp.providers.transcript import marked, system_of, transcript
 from olp.providers.vibe_facts import explain
 
@@ -65,7 +66,7 @@ class VibeSession:
 
     @property
     def reusable(self) -> bool:
-        """Until it was given images: what it was told lies in its folder until it ends."""
+        """Until it was told so much: that lies in its folder until it ends."""
         return self._told_bytes < MAX_TOLD_BYTES
 
     @property
@@ -75,7 +76,7 @@ class VibeSession:
 
     def goes_on(self, request: Request) -> bool:
         """With what the user says next."""
-        return not any(message.answers for message in request.latest)
+        return fits(request.latest, parked=False)
 
     # --- what is written -----------------------------------------------------------------------
 
@@ -105,10 +106,12 @@ class VibeSession:
 
     def _prompt(self, turns: Sequence[Message], now: datetime) -> Sequence[Step]:
         self._now, self._prompting = now, True
-        text, media = marked(turns)[0].text, [m for turn in turns for m in turn.media]
+        media = [m for turn in turns for m in turn.media]
+        turns = marked(turns)
+        text = turns[0].text
         if len(turns) > 1 or text.lstrip().startswith(("/", "!", "@")):
             # Between tags nothing is at the beginning, where it could be taken for a command.
-            text = transcript(marked(turns))
+            text = transcript(turns)
         prompt: list[dict[str, Any]] = [{"type": "text", "text": text}]
         self._told_bytes += len(text) + sum(len(image.data) for image in media)
         prompt += [{"type": "image", "data": m.data, "mimeType": m.media_type} for m in media]

@@ -24,9 +24,9 @@ from olp.providers.base import (
     Step,
     parse_line,
 )
-from olp.providers.opencalls import OpenCalls, only_results
+from olp.providers.opencalls import OpenCalls, fits
 from olp.providers.toolnames import Names
-from olp.providers.toolschemas import ANYTHING, in_words, is_sound
+from olp.providers.toolschemas import is_sound, offered
 from olp.providers.transcript import prompt_of
 from olp.providers.vibe_answer import Driver
 
@@ -95,8 +95,8 @@ class VibeToolSession:
     def goes_on(self, request: Request) -> bool:
         """With results alone, and such as the CLI hands on as they are."""
         latest = request.latest
-        fitting = all(len(m.text) <= MAX_RESULT_CHARS and not m.media for m in latest)
-        return self.parked and only_results(latest) and fitting
+        whole = all(len(m.text) <= MAX_RESULT_CHARS and not m.media for m in latest)
+        return self.parked and fits(latest, parked=True) and whole
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
         self._told = 0
@@ -141,8 +141,7 @@ class VibeToolSession:
         return {
             "namespace": _NAMESPACE,
             "name": self._names.outward(tool.name),
-            "description": tool.description if is_sound(tool.parameters) else in_words(tool),
-            "inputSchema": tool.parameters if is_sound(tool.parameters) else ANYTHING,
+            **offered(tool, fits=is_sound(tool.parameters)),
             "modelAccess": "direct",
         }
 

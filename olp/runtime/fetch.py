@@ -18,7 +18,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from olp.config import ImagesConfig
-from olp.errors import RequestError
+from olp.errors import unusable
 from olp.media import from_bytes, image
 from olp.model import Link, Media, Message, Part, Request
 
@@ -112,9 +112,9 @@ class Fetcher:
                 for link in links:
                     images[link] = await self._fetched(session, link)
                     if sum(len(image.data) for image in images.values()) > MAX_TOTAL:
-                        raise _refused(link.path, "all images together are too large")
+                        raise unusable(link.path, "all images together are too large")
         except TimeoutError:
-            raise _refused("messages", f"its images did not come within {FETCH_S:g} s") from None
+            raise unusable("messages", f"its images did not come within {FETCH_S:g} s") from None
         return replace(request, messages=tuple(_with(m, images) for m in request.messages))
 
     async def _fetched(self, session: aiohttp.ClientSession, link: Link) -> Media:
@@ -127,25 +127,25 @@ class Fetcher:
                         url = url.join(URL(response.headers.get("Location", "")))
                         continue
                     if response.status != 200:
-                        raise _refused(link.path, f"its server answered {response.status}")
+                        raise unusable(link.path, f"its server answered {response.status}")
                     told = response.content_type.lower()
                     found = from_bytes(link.path, await self._read(link, response), told)
                     return image(link.path, found)
         except (aiohttp.ClientError, OSError, ValueError):
-            raise _refused(link.path, "it could not be fetched") from None
-        raise _refused(link.path, "it is redirected too often")
+            raise unusable(link.path, "it could not be fetched") from None
+        raise unusable(link.path, "it is redirected too often")
 
     def _check(self, link: Link, url: URL) -> None:
         """What no connection would look at: an address that is written as a number."""
         if url.scheme not in ("http", "https") or not url.host or url.user or url.password:
-            raise _refused(link.path, "it must be an http or https address")
+            raise unusable(link.path, "it must be an http or https address")
         try:
             allowed = self._allowed(url.host)
         except ValueError:
             # A name, whose address the resolver looks at; or a number written in another way.
             allowed = not _is_number(url.host)
         if not allowed:
-            raise _refused(link.path, "it could not be fetched")
+            raise unusable(link.path, "it could not be fetched")
 
     async def _read(self, link: Link, response: aiohttp.ClientResponse) -> bytes:
         limit = int(self._config.max_mb * 1024 * 1024)
@@ -153,7 +153,7 @@ class Fetcher:
         async for chunk in response.content.iter_chunked(64 * 1024):
             data += chunk
             if len(data) > limit:
-                raise _refused(link.path, f"it is larger than {self._config.max_mb:g} MiB")
+                raise unusable(link.path, f"it is larger than {self._config.max_mb:g} MiB")
         return bytes(data)
 
 
@@ -164,7 +164,3 @@ def _with(message: Message, images: Mapping[Link, Media]) -> Message:
         images[part] if isinstance(part, Link) else part for part in message.content
     )
     return replace(message, content=parts)
-
-
-def _refused(path: str, reason: str) -> RequestError:
-    return RequestError(f"{path}: {reason}", code="invalid_value", param=path)

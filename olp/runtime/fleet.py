@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 from olp.core.abilities import lacking, only_by_session
-from olp.core.required import as_format
 from olp.core.walk import Clocks
 from olp.events import Failed, Trouble
 from olp.model import Hop, Request
@@ -100,7 +99,7 @@ class Fleet:
         if failed := lacking(request, facts.title, facts.can, facts.apart):
             return failed
         oneshot = member.setting.config.transport == "oneshot"
-        if oneshot and only_by_session(as_format(request)):
+        if oneshot and only_by_session(request):
             told = f'{facts.title} can do this with transport = "auto" alone'
             return Failed(Trouble.INCAPABLE, told, param="tools" if request.tools else "messages")
         return None

@@ -110,7 +110,7 @@ OPENCODE = Client(
     said=saying("", compact),
     tools=functions(tables.OPENCODE + tables.MCP.lstrip(), zod),
     tool="read",
-    arguments={"filePath": "/home/anna/demo/main.py", "limit": 2000},
+    arguments={"filePath": "/srv/demo/main.py", "limit": 2000},
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from olp.dialects.schemas import schema_problem
-from olp.errors import RequestError
+from olp.errors import RequestError, unusable
 from olp.formats import Budget
 from olp.model import Tool
 
@@ -54,7 +54,7 @@ def toolbox(tools: Sequence[ApiTool], choice: object, path: str, choice_path: st
     for index, tool in enumerate(tools):
         made = _tool(f"{path}[{index}]", tool)
         if made.name in known:
-            raise _wrong(f"{path}[{index}]", f"there are two tools named {made.name!r}")
+            raise unusable(f"{path}[{index}]", f"there are two tools named {made.name!r}")
         known[made.name] = made
     return _chosen(known, choice, choice_path)
 
@@ -68,13 +68,13 @@ def _tool(path: str, tool: ApiTool) -> Tool:
         )
     function = tool.function
     if not _NAME.fullmatch(function.name):
-        raise _wrong(f"{path}.function.name", "1 to 128 letters, digits and _ - . : / are a name")
+        raise unusable(f"{path}.function.name", "1 to 128 letters, digits and _ - . : / are a name")
     schema = _parameters(function.parameters)
     # No more is asked of it: vendors put up with much that is no valid schema, and so do clients.
     if schema["type"] != "object":
-        raise _wrong(f"{path}.function.parameters", "arguments are an object")
+        raise unusable(f"{path}.function.parameters", "arguments are an object")
     if _too_deep(schema):
-        raise _wrong(f"{path}.function.parameters", f"it is nested more than {MAX_DEPTH} deep")
+        raise unusable(f"{path}.function.parameters", f"it is nested more than {MAX_DEPTH} deep")
     return Tool(function.name, function.description or "", schema)
 
 
@@ -107,28 +107,28 @@ def _chosen(known: Mapping[str, Tool], choice: object, path: str) -> Toolbox:
             return _forced(known, tuple(known), path)
         case {"type": "function", "function": {"name": str(name)}} | {"name": str(name)}:
             if name not in known:
-                raise _wrong(path, f"there is no tool named {name[:128]!r}")
+                raise unusable(path, f"there is no tool named {name[:128]!r}")
             return _forced(known, (name,), path)
         case {"type": "allowed_tools", "allowed_tools": {"tools": list(named), **rest}}:
             return _allowed(known, named, rest.get("mode"), path)
-    raise _wrong(path, "it is auto, none, required (with tools), or the name of one of the tools")
+    raise unusable(path, "it is auto, none, required (with tools), or the name of one of the tools")
 
 
 def _forced(known: Mapping[str, Tool], names: tuple[str, ...], path: str) -> Toolbox:
     """The arguments are then checked here, so that their schemas must be such."""
     if len(names) > MAX_FORCED:
-        raise _wrong(path, f"of at most {MAX_FORCED} tools one can be insisted on")
+        raise unusable(path, f"of at most {MAX_FORCED} tools one can be insisted on")
     budget = Budget()
     for name in names:
         if problem := schema_problem(dict(known[name].parameters), budget):
-            raise _wrong(path, f"the parameters of {name!r} are no valid JSON Schema: {problem}")
+            raise unusable(path, f"the parameters of {name!r} are no valid JSON Schema: {problem}")
     return Toolbox(tuple(known.values()), names)
 
 
 def _allowed(known: Mapping[str, Tool], named: list[Any], mode: object, path: str) -> Toolbox:
     names = [_named(entry) for entry in named]
     if missing := next((name for name in names if name not in known), None):
-        raise _wrong(path, f"there is no tool named {missing[:128]!r}")
+        raise unusable(path, f"there is no tool named {missing[:128]!r}")
     return _chosen({name: known[name] for name in names}, mode, f"{path}.mode")
 
 
@@ -137,7 +137,3 @@ def _named(entry: object) -> str:
         case {"function": {"name": str(name)}} | {"name": str(name)}:
             return name
     return "(a tool without a name)"
-
-
-def _wrong(path: str, reason: str) -> RequestError:
-    return RequestError(f"{path}: {reason}", code="invalid_value", param=path)
