@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
@@ -20,6 +21,12 @@ Serve = Callable[..., Served]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """How long the family's day is (tests/server/test_family_day.py)."""
     parser.addoption("--family-requests", type=int, default=None, metavar="N")
+
+
+def pytest_configure() -> None:
+    """What a shell starts in the background ignores Ctrl-C, and so would all that is started here,
+    while some tests press it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
