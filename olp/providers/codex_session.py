@@ -78,7 +78,6 @@ class CodexSession:
         self._names = Names()
         self._calls_open: OpenCalls[int] = OpenCalls()
         self._told = 0
-        self._broken = False
 
     @property
     def parked(self) -> bool:
@@ -205,22 +204,23 @@ class CodexSession:
 
     def _raw_item(self, item: Mapping[str, Any]) -> Sequence[Step]:
         """What the model wrote. Any other tool the CLI would answer for by itself, and would ask
-        again; arguments that are no JSON as well, but those are for the client to see."""
+        again as soon as the vendor's answer is whole; arguments that are no JSON as well, but those
+        are for the client to see. So neither is waited for longer."""
         name = str(item.get("name"))
         if item.get("type") not in ("function_call", "custom_tool_call"):
             return []
         if name not in self._names:
             return [tried("codex", name), Halt()]
         arguments = str(item.get("arguments"))
-        self._broken = self._broken or not is_json(arguments)
-        return self._called(str(item.get("call_id")), name, arguments)
+        called = self._called(str(item.get("call_id")), name, arguments)
+        return called if is_json(arguments) else [*called, Done(Finish.TOOL_CALLS), Halt()]
 
     def _responded(self, counted: Mapping[str, Any] | None) -> Sequence[Step]:
         """The vendor's answer is whole: all that the model calls for was told."""
         if not self.parked:
             return []
         usage = [usage_of(counted)] if counted else []
-        return [*usage, Done(Finish.TOOL_CALLS), *([Halt()] if self._broken else [])]
+        return [*usage, Done(Finish.TOOL_CALLS)]
 
     def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
         if error := message.get("error"):

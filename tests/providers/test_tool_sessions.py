@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Text, Usage
+from olp.events import CallArguments, CallStarted, Done, Failed, Finish, Text, Usage
 from olp.model import Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Exit, Halt, Ready, Reply, Settle, Step
 from olp.providers.claude_session import ClaudeSession
@@ -32,8 +32,9 @@ def results(*ids: str, text: str = "r") -> tuple[Message, ...]:
     return tuple(Message(Role.TOOL, f"{text} {id}", answers=id) for id in ids)
 
 
-def events(steps: Sequence[Step]) -> list[Event]:
-    kinds = (CallStarted, CallArguments, Done, Failed, Text, Usage)
+def events(steps: Sequence[Step]) -> list[Step]:
+    """What happened, and whether the process is to be ended."""
+    kinds = (CallStarted, CallArguments, Done, Failed, Text, Usage, Halt)
     return [step for step in steps if isinstance(step, kinds)]
 
 
@@ -44,7 +45,7 @@ def stream(**event: Any) -> dict[str, Any]:
     return {"type": "stream_event", "event": event}
 
 
-def tool_use(session: ClaudeSession, id: str, name: str, *pieces: str) -> list[Event]:
+def tool_use(session: ClaudeSession, id: str, name: str, *pieces: str) -> list[Step]:
     block = {"type": "tool_use", "id": id, "name": name, "input": {}}
     out = [*tell(session, **stream(type="content_block_start", content_block=block))]
     for piece in pieces:
@@ -173,17 +174,16 @@ def test_claude_may_not_go_on_by_itself(line: dict[str, Any]) -> None:
 def test_A9_claude_may_not_answer_a_call_by_itself_and_ask_again() -> None:
     session = new_claude()
     session.ask(asking(), "sonnet", NOW)
-    assert tool_use(session, "t1", "mcp__client__look", '{"a": ]')[-1] == CallArguments(
-        0, '{"a": ]'
-    )
-    assert list(stopped(session))[-2:] == [Done(Finish.TOOL_CALLS), Halt()]
+    told = tool_use(session, "t1", "mcp__client__look", '{"a": ]')
+    assert told[-3:] == [CallArguments(0, '{"a": ]'), Done(Finish.TOOL_CALLS), Halt()]
 
 
 def test_claude_may_not_call_what_the_client_did_not_offer() -> None:
     session = new_claude()
     session.ask(asking(), "sonnet", NOW)
-    (failed,) = tool_use(session, "t1", "Bash", "{}")
-    assert isinstance(failed, Failed) and "Bash" in failed.detail and failed.by_model
+    failed, halt = tool_use(session, "t1", "Bash", "{}")
+    assert isinstance(failed, Failed) and "Bash" in failed.detail
+    assert failed.by_model and halt == Halt()
 
 
 @pytest.mark.parametrize("tools", [["Bash"], ["mcp__other__look"], ["mcp__client__other"]])
@@ -228,13 +228,13 @@ def new_codex(*turns: Message, **more: Any) -> tuple[CodexSession, list[dict[str
     return session, [start, *lines]
 
 
-def raw(session: CodexSession, id: str, name: str, arguments: str, turn: str = "U") -> list[Event]:
+def raw(session: CodexSession, id: str, name: str, arguments: str, turn: str = "U") -> list[Step]:
     item = {"type": "function_call", "call_id": id, "name": name, "arguments": arguments}
     params = {"threadId": "T", "turnId": turn, "item": item}
     return events(tell(session, method="rawResponseItem/completed", params=params))
 
 
-def spoken(session: CodexSession) -> list[Event]:
+def spoken(session: CodexSession) -> list[Step]:
     usage = {"inputTokens": 20, "outputTokens": 4}
     params = {"threadId": "T", "usage": usage}
     return events(tell(session, method="rawResponse/completed", params=params))
@@ -278,13 +278,11 @@ def test_codex_calls_and_goes_on_with_the_results(asks_first: bool) -> None:
 
 def test_A9_codex_may_not_answer_a_call_by_itself_and_ask_again() -> None:
     session, _ = new_codex()
-    (failed,) = raw(session, "t1", "nosuch", "{}")
-    assert isinstance(failed, Failed) and failed.by_model
+    failed, halt = raw(session, "t1", "nosuch", "{}")
+    assert isinstance(failed, Failed) and failed.by_model and halt == Halt()
     session, _ = new_codex()
-    assert raw(session, "t2", "look", "{broken")[1] == CallArguments(0, "{broken")
-    usage = {"threadId": "T", "usage": {"inputTokens": 20, "outputTokens": 4}}
-    steps = tell(session, method="rawResponse/completed", params=usage)
-    assert list(steps)[-2:] == [Done(Finish.TOOL_CALLS), Halt()]
+    told = raw(session, "t2", "look", "{broken")
+    assert told[1:] == [CallArguments(0, "{broken"), Done(Finish.TOOL_CALLS), Halt()]
 
 
 def test_codex_keeps_to_one_call_at_a_time_in_every_turn() -> None:

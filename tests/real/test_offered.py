@@ -170,12 +170,18 @@ def test_M2_with_tools_the_model_still_gets_none_of_the_clis_own(
     assert not any(CANARY in request.body for request in vendors.requests())
 
 
+def _tail(cli: str) -> str:
+    """Codex has no switch for it, and is ended when the call is seen; by then it would have asked
+    again if the vendor's answer were over at that moment and the machine busy with other things."""
+    return "[[TAIL:0.5]]" if cli == "codex" else ""
+
+
 @every
 @pytest.mark.parametrize("mine", [(), (WEATHER,)], ids=["without tools", "with tools"])
 def test_A9_a_tool_that_is_not_there_costs_one_request(
     tooled: House, vendors: Vendors, cli: str, mine: tuple[Any, ...]
 ) -> None:
-    answer = Agent(tooled, cli, mine).say("go [[LOOP:12:nosuch]]")
+    answer = Agent(tooled, cli, mine).say(f"go [[LOOP:12:nosuch]] {_tail(cli)}")
     assert (answer.status, answer.json["error"]["code"]) == (502, "spawn_failed")
     time.sleep(0.3)
     assert len(asked(vendors, cli)) == 1
@@ -186,7 +192,7 @@ def test_A9_arguments_that_are_no_json_are_for_the_client_to_see(
     tooled: House, vendors: Vendors, cli: str
 ) -> None:
     agent = Agent(tooled, cli)
-    [call] = calls_of(agent.say('go [[CALL:weather:{"city": ]] [[THEN:OK]]'))
+    [call] = calls_of(agent.say(f'go [[CALL:weather:{{"city": ]] [[THEN:OK]] {_tail(cli)}'))
     assert call.arguments.startswith('{"city":')
     time.sleep(0.3)
     assert len(asked(vendors, cli)) == 1, "the CLI did not answer it by itself"

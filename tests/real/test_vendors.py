@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -136,6 +137,14 @@ async def test_an_order_holds_beside_what_a_client_adds_to_the_results(talk: Tal
 async def test_an_order_for_after_the_results(talk: Talk) -> None:
     asked = await talk.say('[[CALL:f:{}]] [[THEN:SAY:{"n": 1}]]')
     assert (await talk.give(asked, "x")).text == '{"n": 1}'
+
+
+async def test_the_end_of_the_stream_can_be_late(talk: Talk) -> None:
+    for order, text in (("[[SAY:a]]", "a"), ("[[CALL:f]] [[THEN:SAY:b]]", "")):
+        began = time.monotonic()
+        asked = await talk.say(f"{order} [[TAIL:0.3]]")
+        assert asked.text == text and time.monotonic() - began >= 0.3
+    assert (await talk.give(asked, "x")).text == "b"
 
 
 async def test_errors_are_told_where_the_vendor_knows_them() -> None:

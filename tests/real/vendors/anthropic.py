@@ -16,7 +16,7 @@ from . import ids
 from .plan import Answer, Call, plan
 from .reading import tools_of, turns_of
 from .scenario import Ask, Quota, Scenario, State, ask_of
-from .stream import MidStreamError, Sse, hang_if, paced
+from .stream import MidStreamError, Sse, hang_if, linger, paced
 
 STRUCTURED_TOOL = "StructuredOutput"
 _STOP = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "refusal"}
@@ -162,6 +162,7 @@ async def _stream(
         await writer.end()
     for number, call in enumerate(answer.calls):
         await writer.tool_use(call, number)
+    await linger(scenario)
     usage = {"output_tokens": state.usage.output_tokens}
     delta = {"stop_reason": _STOP[answer.finish], "stop_sequence": None}
     await writer.send("message_delta", delta=delta, usage=usage)

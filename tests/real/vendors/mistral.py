@@ -17,7 +17,7 @@ from . import ids
 from .plan import REFUSAL, Answer, plan
 from .reading import tools_of, turns_of
 from .scenario import Ask, Scenario, State, ask_of
-from .stream import Cut, MidStreamError, Sse, hang_if, paced
+from .stream import Cut, MidStreamError, Sse, hang_if, linger, paced
 
 _FINISH = {"stop": "stop", "length": "length", "tool": "tool_calls", "refusal": "stop"}
 _LONG = 64  # letters of arguments from which on they come in fragments
@@ -172,6 +172,7 @@ async def _stream(
         await sse.send(_chunk(head, {"content": piece}))
     for fragment in _fragments(answer, calls):
         await sse.send(_chunk(head, {"tool_calls": [fragment]}))
+    await linger(scenario)
     last = _chunk(head, {"content": ""}, _FINISH[answer.finish])
     await sse.send(last | {"usage": _usage(state)})
     await sse.send("[DONE]")

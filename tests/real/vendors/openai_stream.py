@@ -12,7 +12,7 @@ from typing import Any
 from . import ids
 from .plan import REFUSAL, Answer, Call
 from .scenario import Scenario, State
-from .stream import Sse, hang_if, paced
+from .stream import Sse, hang_if, linger, paced
 
 CONTEXT_MESSAGE = (
     "Your input exceeds the context window of this model. Please adjust your input and try again."
@@ -81,6 +81,7 @@ class Writer:
             await self._message(scenario, answer)
         for number, call in enumerate(answer.calls):
             await self._call(call, number)
+        await linger(scenario)
         await self._end(answer)
 
     async def _reasoning(self, pieces: tuple[str, ...]) -> None:

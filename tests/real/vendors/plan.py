@@ -17,6 +17,7 @@ In ``[[NAME:argument]]``, by name:
 
 After CALL, CALLS, SAYCALL and EVIL the results are echoed, unless the text ends with
 ``[[THEN:NAME:argument]]``, whose answer or failure comes instead (after LOOP, when it is done).
+``[[TAIL:seconds]]`` behind an order holds back the stream's end when all is said.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ class Scenario:
     name: str = "OK"
     arg: str | None = None
     then: Scenario | None = None  # what comes once the tools' results are there
+    tail_s: float = 0.0  # from the last word or call to the end of the stream
 
     def number(self, default: float) -> float:
         try:
@@ -174,15 +175,22 @@ def _now(scenario: Scenario, ask: Ask) -> Scenario:
 
 
 def marked(text: str) -> Scenario:
-    """The last marker in a text; OK when there is none. ``[[THEN:NAME:arg]]`` is no order of its
-    own: it adds to the one before what comes after the results."""
-    found = list(_markers(text))
+    """The last marker in a text; OK when there is none. Two are no orders of their own but add to
+    the one before: ``[[THEN:NAME:arg]]`` what comes after the results, and ``[[TAIL:seconds]]`` how
+    long the stream's end is in coming."""
+    return _last(list(_markers(text)))
+
+
+def _last(found: Sequence[Scenario]) -> Scenario:
     if not found:
         return Scenario()
-    if len(found) > 1 and found[-1].name == "THEN":
-        name, _, arg = (found[-1].arg or "OK").partition(":")
-        return replace(found[-2], then=Scenario(name, arg or None))
-    return found[-1]
+    *before, last = found
+    if before and last.name == "TAIL":
+        return replace(_last(before), tail_s=last.number(0))
+    if before and last.name == "THEN":
+        name, _, arg = (last.arg or "OK").partition(":")
+        return replace(_last(before), then=Scenario(name, arg or None))
+    return last
 
 
 def _markers(text: str) -> Iterator[Scenario]:

@@ -64,6 +64,11 @@ async def paced(scenario: Scenario, pieces: tuple[str, ...]) -> AsyncIterator[st
             await asyncio.sleep(scenario.number(0.5))
 
 
+async def linger(scenario: Scenario) -> None:
+    """TAIL: all is said, and the stream's end takes its time."""
+    await asyncio.sleep(scenario.tail_s)
+
+
 async def hang_if(scenario: Scenario) -> None:
     """HANG: the headers are out, and then nothing ever comes."""
     if scenario.name == "HANG":
