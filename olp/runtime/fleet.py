@@ -104,6 +104,10 @@ class Fleet:
             return Failed(Trouble.INCAPABLE, told, param="tools" if request.tools else "messages")
         return None
 
+    def kept(self, provider: str) -> Mapping[str, str]:
+        """The files that the provider's launches are given now, by name."""
+        return self.members[provider].setting.kept
+
     def now(self) -> datetime:
         """The local time."""
         return self._now()

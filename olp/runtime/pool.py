@@ -20,14 +20,12 @@ from olp.core.abilities import only_by_session
 from olp.core.conversation import Talk
 from olp.events import Event, Failed, Quota, Usage
 from olp.model import Hop, Request
-from olp.providers.base import Session
 from olp.runtime.bounds import too_large, too_many
 from olp.runtime.fleet import Fleet
 from olp.runtime.log import Log
 from olp.runtime.seats import Kind, Seat
 from olp.runtime.tasks import Tasks
 from olp.runtime.turn import Turn
-from olp.runtime.worker import Worker
 
 BOOT_LIMIT_S = 30.0
 """Seconds that a CLI may take to say that it is ready."""
@@ -40,9 +38,6 @@ CARE_EVERY_S = 10.0
 
 REPLACE_AFTER_S = 0.3
 """Seconds after one was taken at which its replacement is started."""
-
-AFTER_START_S = 1.0
-"""Seconds after the server's start at which the first CLIs are started."""
 
 
 class Pool:
@@ -80,13 +75,13 @@ class Pool:
         if not must and (self._closed or not kind.proven):
             return None
         known = talk.before(hop) if kind.remembers else None
-        live = self._going_on(kind, known, request)
+        live = kind.going_on(known, request)
         if live is None:
             self._forget(kind, known)
         seat = (
             live
-            or self._free(kind, hop, request)
-            or self._soon_free(kind, hop, request)
+            or kind.free(hop.model, request)
+            or kind.soon_free(hop.model, request)
             or self._cold(kind, hop, request, must=must)
         )
         if seat is None:
@@ -103,32 +98,15 @@ class Pool:
         latest = talk.request.latest
         for index, hop in enumerate(hops if latest and latest[-1].answers else ()):
             kind = self._kinds[hop.provider]
-            if kind.remembers and self._going_on(kind, talk.before(hop), talk.request):
+            if kind.remembers and kind.going_on(talk.before(hop), talk.request):
                 return index
         return 0
-
-    def _going_on(self, kind: Kind, known: str | None, request: Request) -> Seat | None:
-        if known is None:
-            return None
-        idle = (s for s in kind.seats if s.idle and s.conversation == known)
-        return next((s for s in idle if s.session.goes_on(request)), None)
 
     def _forget(self, kind: Kind, known: str | None) -> None:
         """End what waits for results that will not come: its conversation goes on elsewhere."""
         for seat in list(kind.seats):
             if known is not None and seat.parked and seat.conversation == known and not seat.busy:
                 self._end(seat)
-
-    def _free(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
-        fit = [s for s in kind.seats if s.can_begin and s.session.takes(request, hop.model)]
-        # One without a conversation first, then the one whose conversation is the oldest.
-        return min(fit, key=lambda s: (s.conversation is not None, s.used_at), default=None)
-
-    def _soon_free(self, kind: Kind, hop: Hop, request: Request) -> Seat | None:
-        """One that prepares for another conversation: sooner ready than a process that starts."""
-        busy = (s for s in kind.seats if s.idle and not (s.worker.ready or s.parked))
-        fit = (s for s in busy if s.session.reusable and s.session.takes(request, hop.model))
-        return next(fit, None)
 
     def _cold(self, kind: Kind, hop: Hop, request: Request, *, must: bool) -> Seat | None:
         """A process started for this very request, as a session: with true turns, and text as it
@@ -140,7 +118,8 @@ class Pool:
         made = self._fleet.waiting(hop.provider, *own)
         if made is None or not made[1].takes(request, hop.model):
             return None
-        seat = Seat(hop.provider, *made, born_at=self._clock())
+        kept = self._fleet.kept(hop.provider)
+        seat = Seat(hop.provider, *made, kept, born_at=self._clock())
         kind.seats.append(seat)
         return seat
 
@@ -149,7 +128,7 @@ class Pool:
         seat.busy, seat.used_at, seat.conversation = False, self._clock(), known
         kind = self._kinds[seat.provider]
         kind.failures, kind.trouble = 0, None
-        if self._closed or self._useless(seat):
+        if self._closed or self._useless(seat) or self._outdated(seat):
             self._end(seat)
             return
         if seat.session.parked:
@@ -166,6 +145,10 @@ class Pool:
         if seat.session.parked:
             return self._config.parked == 0
         return self._config.conversations == 0 and not seat.session.reusable
+
+    def _outdated(self, seat: Seat) -> bool:
+        """Whether it was started without what the CLI has told of itself since."""
+        return not seat.parked and seat.kept != self._fleet.kept(seat.provider)
 
     async def _watch(self, seat: Seat, limit: float) -> None:
         """Read what it says while it prepares for another conversation, or waits for results."""
@@ -190,7 +173,7 @@ class Pool:
     # --- starting ------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Begin: the first CLIs are started in a moment."""
+        """Begin: each CLI is started as soon as it was asked about itself."""
         self._closed = False
         if self._kinds:
             self._spawn(self._care(), "care of the pool")
@@ -208,28 +191,31 @@ class Pool:
         for task in self._own:
             task.cancel()
 
+    def surveyed(self, provider: str) -> None:
+        """The CLI was asked about itself, and may be started to wait with what it told."""
+        kind = self._kinds[provider]
+        for seat in [s for s in kind.seats if s.idle and self._outdated(s)]:
+            self._end(seat)
+        if not kind.surveyed:
+            kind.surveyed = True
+            self._tend(provider)
+
     async def _care(self) -> None:
-        await asyncio.sleep(AFTER_START_S)
         while not self._closed:
+            await asyncio.sleep(CARE_EVERY_S)
             for provider in self._kinds:
                 self._tend(provider)
             self._trim()
             self._fit_memory()
-            await asyncio.sleep(CARE_EVERY_S)
 
     def _tend(self, provider: str) -> None:
         """Start as many as are missing."""
         kind = self._kinds[provider]
         kind.tended = False
-        ready = sum(seat.can_begin for seat in kind.seats)
-        coming_back = sum(seat.busy and seat.session.reusable for seat in kind.seats)
-        missing = kind.warm - ready - kind.booting - coming_back
-        if kind.warm and not (ready or kind.booting):
-            missing = max(missing, 1)  # the next request may come before any of them is back
         room = self._config.max_processes - self._count()
-        if self._closed or self._clock() < kind.not_before:
+        if self._closed or not kind.surveyed or self._clock() < kind.not_before:
             return
-        for _ in range(min(missing, room)):
+        for _ in range(min(kind.missing, room)):
             kind.booting += 1
             self._spawn(self._boot(provider, kind), f"start of a waiting {provider}")
 
@@ -239,11 +225,13 @@ class Pool:
             if made is None:
                 kind.warm = 0
                 return
-            await self._boot_one(provider, kind, *made)
+            kept = self._fleet.kept(provider)
+            await self._boot_one(kind, Seat(provider, *made, kept, born_at=self._clock()))
         finally:
             kind.booting -= 1
 
-    async def _boot_one(self, provider: str, kind: Kind, worker: Worker, session: Session) -> None:
+    async def _boot_one(self, kind: Kind, seat: Seat) -> None:
+        worker = seat.worker
         try:
             await worker.open()
             events = await worker.events(self._clock() + BOOT_LIMIT_S)
@@ -252,11 +240,11 @@ class Pool:
             raise
         if worker.ready and not events and not self._closed:
             kind.proven, kind.failures, kind.trouble = True, 0, None
-            kind.seats.append(Seat(provider, worker, session, born_at=self._clock()))
+            kind.seats.append(seat)
             return
         await worker.close()
         if not self._closed:
-            self._failed(provider, kind, events)
+            self._failed(seat.provider, kind, events)
 
     def _failed(self, provider: str, kind: Kind, events: Iterable[Any]) -> None:
         said = next((e.detail for e in events if isinstance(e, Failed)), "it was not ready in time")

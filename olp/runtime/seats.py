@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from olp.model import Request
 from olp.providers.base import Session
 from olp.runtime.memory import resident_mb
 from olp.runtime.worker import Worker
@@ -13,12 +15,14 @@ from olp.runtime.worker import Worker
 
 @dataclass(slots=True, eq=False)
 class Seat:
-    """One such process. `conversation` is the one it last had, as it stands after its answer, and
-    `caller` is whose; `calls_until` is how long it waits for the results of calls, if it does."""
+    """One such process. `kept` is what the CLI had told of itself by then (see
+    `Setting`); `conversation` is the one it last had, as it stands after its answer, and `caller`
+    is whose; `calls_until` is how long it waits for the results of calls, if it does."""
 
     provider: str
     worker: Worker
     session: Session
+    kept: Mapping[str, str]
     born_at: float
     used_at: float = 0.0
     busy: bool = False
@@ -58,9 +62,11 @@ class Seat:
 
 @dataclass(slots=True)
 class Kind:
-    """What the pool knows of one provider. `tended` says that it will be looked at in a moment."""
+    """What the pool knows of one provider. `surveyed` says that it was asked about itself, and
+    `tended` that it will be looked at in a moment."""
 
     warm: int
+    surveyed: bool = False
     seats: list[Seat] = field(default_factory=list)
     booting: int = 0
     proven: bool = False
@@ -68,6 +74,35 @@ class Kind:
     failures: int = 0
     not_before: float = 0.0
     trouble: str | None = None
+
+    @property
+    def missing(self) -> int:
+        """How many more should be started."""
+        ready = sum(seat.can_begin for seat in self.seats)
+        coming_back = sum(seat.busy and seat.session.reusable for seat in self.seats)
+        missing = self.warm - ready - self.booting - coming_back
+        if self.warm and not (ready or self.booting):
+            return max(missing, 1)  # the next request may come before any of them is back
+        return missing
+
+    def going_on(self, known: str | None, request: Request) -> Seat | None:
+        """The one that has the conversation `known` and can go on with it."""
+        if known is None:
+            return None
+        idle = (s for s in self.seats if s.idle and s.conversation == known)
+        return next((s for s in idle if s.session.goes_on(request)), None)
+
+    def free(self, model: str, request: Request) -> Seat | None:
+        """One that can answer at once."""
+        fit = [s for s in self.seats if s.can_begin and s.session.takes(request, model)]
+        # One without a conversation first, then the one whose conversation is the oldest.
+        return min(fit, key=lambda s: (s.conversation is not None, s.used_at), default=None)
+
+    def soon_free(self, model: str, request: Request) -> Seat | None:
+        """One that prepares for another conversation: sooner ready than a process that starts."""
+        busy = (s for s in self.seats if s.idle and not (s.worker.ready or s.parked))
+        fit = (s for s in busy if s.session.reusable and s.session.takes(request, model))
+        return next(fit, None)
 
     @property
     def remembers(self) -> bool:

@@ -236,7 +236,7 @@ class Service:
     async def refresh(self, providers: Sequence[str] | None = None) -> Mapping[str, Surveyed]:
         """Ask the CLIs for their models and plans; what each told. Costs no quota."""
         names = list(self._fleet.members) if providers is None else list(providers)
-        told = await survey_all(self._fleet, names, self._clock)
+        told = await survey_all(self._fleet, names, self._clock, self._pool.surveyed)
         for name, one in told.items():
             self._books.quota.note(name, one.windows, self._wall(), "survey")
             if one.trouble:

@@ -59,8 +59,18 @@ async def _events(worker: Worker, until: float) -> list[Event]:
 
 
 async def survey_all(
-    fleet: Fleet, providers: Sequence[str], clock: Callable[[], float]
+    fleet: Fleet,
+    providers: Sequence[str],
+    clock: Callable[[], float],
+    over: Callable[[str], None],
 ) -> Mapping[str, Surveyed]:
-    """Ask several CLIs at the same time."""
-    told = await together([survey(fleet, name, clock) for name in providers])
+    """Ask several CLIs at the same time. `over` hears of each that was asked, whatever it said."""
+
+    async def ask(name: str) -> Surveyed:
+        try:
+            return await survey(fleet, name, clock)
+        finally:
+            over(name)
+
+    told = await together([ask(name) for name in providers])
     return dict(zip(providers, told, strict=True))

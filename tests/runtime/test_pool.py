@@ -15,6 +15,7 @@ import pytest
 
 from olp.core.conversation import Talk
 from olp.model import Hop, Message, Request, Role
+from olp.runtime import service
 from tests.fakes.plan import Plan
 from tests.support import Answer, House, exists, open_house, until
 
@@ -79,6 +80,35 @@ async def test_one_waits_and_another_takes_its_place(pooled: Open) -> None:
         second = await house.chat(talk("other"))
         assert pid_of(second) != pid_of(first)
         assert second.text.endswith(": other")
+
+
+async def test_none_waits_before_the_cli_was_asked_about_itself(
+    pooled: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may tell what each launch is to be given, and codex with its tools would wait for ever."""
+    monkeypatch.setattr(service, "SURVEY_AFTER_S", 3600.0)
+    async with pooled() as house:
+        assert (await house.chat(talk("hi"))).status == 200
+        await asyncio.sleep(0.5)
+        assert (waiting(house)["ready"], waiting(house)["starting"]) == (0, 0)
+        await house.service.refresh()
+        await ready(house)
+
+
+async def test_what_was_started_without_what_the_cli_told_since_gives_way(pooled: Open) -> None:
+    async with pooled() as house:
+        await ready(house)
+        first = await house.chat(talk("one"))
+        await ready(house)
+        house.service._fleet.keep("claude", "models.json", b"{}")
+        await house.service.refresh()
+        await until(lambda: not exists(pid_of(first)), "the conversation's process is gone")
+        await ready(house)
+        again = await house.chat(talk("one", first.text, "two"))
+        assert (again.status, again.headers["X-OLP-Conversation"]) == (200, "replayed")
+        await house.service.refresh()
+        third = await house.chat(talk("one", first.text, "two", again.text, "three"))
+        assert third.headers["X-OLP-Conversation"] == "live", "nothing new was told"
 
 
 async def test_a_follow_up_goes_to_its_process_with_the_new_message_alone(pooled: Open) -> None:
