@@ -11,13 +11,14 @@ import dataclasses
 import json
 import sqlite3
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from datetime import datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from olp.config import RecordConfig
 from olp.core.ledger import Count
@@ -36,6 +37,14 @@ CHUNK = 5000
 
 CHUNKS = 8
 
+AT_ONCE = 32
+"""Lines of a table that are written by one statement. Between two of them the writing thread wants
+the interpreter back, and takes it from the answers under way: that costs more than the writing."""
+
+_COUNT = """
+INSERT INTO days VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET requests = requests + excluded.requests
+"""
+
 _COUNT_PERSON = """
 INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     requests = requests + excluded.requests,
@@ -43,20 +52,47 @@ INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
     background = background + excluded.background
 """
 
+_NAME = """
+INSERT INTO names VALUES (?, ?) ON CONFLICT DO UPDATE SET name = excluded.name
+WHERE name != excluded.name
+"""
+
+_FORGET_STORIES = "DELETE FROM stories WHERE number <= (SELECT max(number) FROM stories) - ?"
+
+
+class _Ended(NamedTuple):
+    row: Row
+    name: str
+
+
+class _Asked(NamedTuple):
+    day: str
+    provider: str
+
+
+class _Used(NamedTuple):
+    day: str
+    person: str
+    used: Count
+
+
+class _Told(NamedTuple):
+    id: str
+    at: float
+    story: str
+
+
+Entry = TypeVar("Entry")
+
 
 def _names(kind: type[Row | UnderWay]) -> list[str]:
     return [field.name for field in dataclasses.fields(kind)]
 
 
-def _insert(table: str, names: Sequence[str]) -> str:
-    marks = ", ".join("?" * len(names))
-    return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"
-
-
-_BEGUN = _insert("under_way", _names(UnderWay))
-_BEGUN_VALUES = attrgetter(*_names(UnderWay))
-_ENDED = _insert("requests", _names(Row))
-_ENDED_VALUES = attrgetter(*_names(Row))
+_BEGUN = _names(UnderWay)
+_BEGUN_VALUES = attrgetter(*_BEGUN)
+_ENDED = _names(Row)
+_ENDED_VALUES = attrgetter(*_ENDED)
 
 _INTERRUPTED = """
 INSERT INTO requests (
@@ -87,7 +123,7 @@ class Record:
         self.run = run
         self._alive = alive
         self._wall = wall
-        self._scribe = Scribe(path, self._first, self._last)
+        self._scribe = Scribe(path, self._put, self._first, self._last)
         self._read_trouble: str | None = None
         self._until_prune = PRUNE_EVERY
         self.bounds = RecordConfig()
@@ -105,7 +141,7 @@ class Record:
     def open(self) -> None:
         """Begin to write, unless that was done."""
         self._scribe.open()
-        self._scribe.write(lambda db: None)  # what is wrong with the file is known from the start
+        self._scribe.written()  # what is wrong with the file is known from the start
 
     def close(self) -> None:
         """Write what is waiting, and end."""
@@ -115,43 +151,21 @@ class Record:
 
     def begun(self, entry: UnderWay) -> None:
         """A request is being answered."""
-        self._scribe.write(lambda db: _run(db, _BEGUN, _BEGUN_VALUES(entry)))
+        self._scribe.write(entry)
 
     def ended(self, row: Row, name: str) -> None:
         """It is over, and `name` is what the person is called now."""
-
-        def work(db: sqlite3.Connection) -> None:
-            _run(db, "DELETE FROM under_way WHERE id = ?", (row.id,))
-            _run(db, _ENDED, _ENDED_VALUES(row))
-            _run(
-                db,
-                "INSERT INTO names VALUES (?, ?) ON CONFLICT DO UPDATE SET name = excluded.name "
-                "WHERE name != excluded.name",
-                (row.person, name),
-            )
-            self._until_prune -= 1
-            if self._until_prune <= 0:
-                self._prune(db)
-
-        self._scribe.write(work)
+        self._scribe.write(_Ended(row, name))
 
     # --- counts --------------------------------------------------------------------------------
 
     def count(self, day: str, provider: str) -> None:
         """One more request was made."""
-        self._scribe.write(
-            lambda db: _run(
-                db,
-                "INSERT INTO days VALUES (?, ?, 1) "
-                "ON CONFLICT DO UPDATE SET requests = requests + 1",
-                (day, provider),
-            )
-        )
+        self._scribe.write(_Asked(day, provider))
 
     def count_person(self, day: str, person: str, used: Count) -> None:
         """A person used so much more."""
-        counted = (day, person, used.requests, used.tokens, used.background)
-        self._scribe.write(lambda db: _run(db, _COUNT_PERSON, counted))
+        self._scribe.write(_Used(day, person, used))
 
     def written(self) -> Future[None]:
         """Done when all of the above is in the file, or cannot be written to it now."""
@@ -171,14 +185,7 @@ class Record:
 
     def keep(self, story: Mapping[str, Any]) -> None:
         """One flight is over."""
-        row = (story["request_id"], story["at"], json.dumps(story))
-
-        def work(db: sqlite3.Connection) -> None:
-            _run(db, "INSERT INTO stories (id, at, story) VALUES (?, ?, ?)", row)
-            newest = "(SELECT max(number) FROM stories)"
-            _run(db, f"DELETE FROM stories WHERE number <= {newest} - ?", (KEPT,))
-
-        self._scribe.write(work)
+        self._scribe.write(_Told(story["request_id"], story["at"], json.dumps(story)))
 
     def story(self, request_id: str | None = None) -> dict[str, Any] | None:
         """The story of one request, or of the last one."""
@@ -191,6 +198,34 @@ class Record:
         return json.loads(rows[0][0]) if rows else None
 
     # --- the file ------------------------------------------------------------------------------
+
+    def _put(self, db: sqlite3.Connection, entries: Sequence[object]) -> None:
+        """Write all of them, in as few statements as they need."""
+        ended = _of(_Ended, entries)
+        begun = {entry.id: entry for entry in _of(UnderWay, entries)}
+        for one in ended:
+            if begun.pop(one.row.id, None) is None:
+                db.execute("DELETE FROM under_way WHERE id = ?", (one.row.id,))
+        _insert(db, "under_way", _BEGUN, [_BEGUN_VALUES(entry) for entry in begun.values()])
+        _insert(db, "requests", _ENDED, [_ENDED_VALUES(one.row) for one in ended])
+        for name in {one.row.person: one.name for one in ended}.items():
+            db.execute(_NAME, name)
+        for asked, times in Counter(_of(_Asked, entries)).items():
+            db.execute(_COUNT, (*asked, times))
+        people: defaultdict[tuple[str, str], list[Count]] = defaultdict(list)
+        for day, person, used in _of(_Used, entries):
+            people[day, person].append(used)
+        for whose, each in people.items():
+            requests, tokens = sum(c.requests for c in each), sum(c.tokens for c in each)
+            background = sum(c.background for c in each)
+            db.execute(_COUNT_PERSON, (*whose, requests, tokens, background))
+        stories = _of(_Told, entries)
+        if stories:
+            _insert(db, "stories", _Told._fields, stories)
+            db.execute(_FORGET_STORIES, (KEPT,))
+        self._until_prune -= len(ended)
+        if self._until_prune <= 0:
+            self._prune(db)
 
     def read(self, query: str, values: Values = ()) -> list[Any]:
         """The lines of one query; none if the file cannot be read, and `trouble` says why."""
@@ -221,13 +256,10 @@ class Record:
         self._interrupted(db, self.run)
 
     def _interrupted(self, db: sqlite3.Connection, run: str) -> None:
-        outer = db.in_transaction
-        if not outer:
-            db.execute("BEGIN IMMEDIATE")
-        _run(db, _INTERRUPTED, (run,))
-        _run(db, "DELETE FROM under_way WHERE run = ?", (run,))
-        if not outer:
-            db.execute("COMMIT")
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(_INTERRUPTED, (run,))
+        db.execute("DELETE FROM under_way WHERE run = ?", (run,))
+        db.execute("COMMIT")
 
     def _prune(self, db: sqlite3.Connection) -> None:
         """Forget what is too old, and the oldest of what is too much: refused requests first, or
@@ -236,7 +268,7 @@ class Record:
         today = datetime.fromtimestamp(self._wall())
         oldest = (today - timedelta(days=self.bounds.keep_days - 1)).strftime("%Y-%m-%d")
         for table in ("requests", "sums", "days", "people"):
-            _run(db, f"DELETE FROM {table} WHERE day < ?", (oldest,))
+            db.execute(f"DELETE FROM {table} WHERE day < ?", (oldest,))
         for _ in range(CHUNKS):
             used = _bytes_of(db, "page_count") - _bytes_of(db, "freelist_count")
             if used <= self.bounds.max_mb * 1024 * 1024:
@@ -255,5 +287,16 @@ def _bytes_of(db: sqlite3.Connection, pages: str) -> int:
     return int(count) * int(size)
 
 
-def _run(db: sqlite3.Connection, statement: str, values: Values) -> None:
-    db.execute(statement, values)
+def _of(kind: type[Entry], entries: Sequence[object]) -> list[Entry]:
+    return [entry for entry in entries if isinstance(entry, kind)]
+
+
+def _insert(
+    db: sqlite3.Connection, table: str, names: Sequence[str], lines: Sequence[tuple[Any, ...]]
+) -> None:
+    one = f"({', '.join('?' * len(names))})"
+    for at in range(0, len(lines), AT_ONCE):
+        some = lines[at : at + AT_ONCE]
+        values = ", ".join([one] * len(some))
+        statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES {values}"
+        db.execute(statement, [value for line in some for value in line])

@@ -1,7 +1,7 @@
 """The one thread that writes the record's file.
 
-Whoever has something to write hands over a piece of work and goes on; nothing that serves a request
-ever waits for a disk. What cannot be written now (the disk is full, another program holds the file,
+Whoever has something to write hands over an entry and goes on; nothing that serves a request ever
+waits for a disk. What cannot be written now (the disk is full, another program holds the file,
 it is broken) is kept in memory and tried again, so that such a time leaves no gap when it ends. The
 memory for that is bounded: then the oldest is given up, and counted as lost.
 """
@@ -16,13 +16,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from olp.runtime.tables import opened_to_write
 
 Work = Callable[[sqlite3.Connection], None]
+Put = Callable[[sqlite3.Connection, Sequence[Any]], None]
 
 MAX_HELD = 10_000
-"""Pieces of work that may wait for the file: some MB, and hours of a busy house."""
+"""Entries that may wait for the file: some MB, and hours of a busy house."""
 
 GATHER_S = 0.02
 """How long the first of what waits may wait for more to be written with it, unless somebody waits
@@ -40,12 +42,14 @@ _ITS_OWN_FAULT = frozenset(
         *(sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG),
     }
 )
-"""Errors that lie in a piece of work and not in the file: trying again would not help."""
+"""Errors that lie in an entry and not in the file: trying again would not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    work: Work
+    """An entry, or only somebody who waits for those before."""
+
+    entry: Any = None
     settled: Future[None] | None = None
 
     def settle(self) -> None:
@@ -55,10 +59,11 @@ class _Piece:
 
 
 class Scribe:
-    """Writes to the file at `path`. `first` is done each time that it is opened, `last` before the
-    end."""
+    """Writes to the file at `path`. `put` writes entries, `first` is done each time that the file
+    is opened, `last` before the end."""
 
-    def __init__(self, path: Path, first: Work, last: Work) -> None:
+    def __init__(self, path: Path, put: Put, first: Work, last: Work) -> None:
+        self._put = put
         self._path = path
         self._first = first
         self._last = last
@@ -84,15 +89,15 @@ class Scribe:
             self._thread.join(CLOSE_S)
             self._thread = None
 
-    def write(self, work: Work) -> None:
-        """Have `work` done some time."""
-        self._given.put(_Piece(work))
+    def write(self, entry: Any) -> None:
+        """Have `entry` written some time."""
+        self._given.put(_Piece(entry))
 
     def written(self) -> Future[None]:
         """Done when all that was given so far is in the file, or cannot be written to it now."""
         settled: Future[None] = Future()
         settled.set_running_or_notify_cancel()  # nobody who stops waiting can call it off
-        self._given.put(_Piece(lambda db: None, settled))
+        self._given.put(_Piece(settled=settled))
         self._hurry.set()
         return settled
 
@@ -102,9 +107,7 @@ class Scribe:
         over = False
         while not over:
             over = self._gather()
-            if over:
-                self._held.append(_Piece(self._last))
-            self._write_held()
+            self._write_held(over=over)
         self._drop_connection()
 
     def _gather(self) -> bool:
@@ -127,11 +130,13 @@ class Scribe:
             self.lost += 1
         self._held.append(piece)
 
-    def _write_held(self) -> None:
+    def _write_held(self, *, over: bool) -> None:
         """All that is held, in one transaction: it is in the file whole, or not at all."""
         try:
             db = self._connection()
-            faults = _written(self._held, db)
+            faults = self._written(db)
+            if over:
+                self._last(db)
         except (sqlite3.Error, OSError) as error:
             self.trouble = str(error)
             self._drop_connection()  # which rolls back; and by then it may be another file
@@ -143,6 +148,38 @@ class Scribe:
         self.trouble = faults[0] if faults else None
         while self._held:
             self._held.popleft().settle()
+
+    def _written(self, db: sqlite3.Connection) -> list[str]:
+        """Write all entries; what is wrong with those that are to blame themselves. These are
+        looked for only when there is one, since each alone costs ten times as much."""
+        entries = [piece.entry for piece in self._held if piece.entry is not None]
+        db.execute("BEGIN IMMEDIATE")
+        faults: list[str] = []
+        try:
+            self._put(db, entries)
+        except sqlite3.Error as error:
+            if not _own_fault(error, db):
+                raise
+            db.execute("ROLLBACK")
+            db.execute("BEGIN IMMEDIATE")
+            faults = [fault for entry in entries if (fault := self._fault_of(entry, db))]
+        db.execute("COMMIT")
+        return faults
+
+    def _fault_of(self, entry: Any, db: sqlite3.Connection) -> str | None:
+        """Write one entry; what is wrong with it, if it is the one to blame."""
+        db.execute("SAVEPOINT entry")
+        try:
+            self._put(db, [entry])
+        except sqlite3.Error as error:
+            if not _own_fault(error, db):
+                raise
+            db.execute("ROLLBACK TO entry")
+            return str(error)
+        finally:
+            if db.in_transaction:
+                db.execute("RELEASE entry")
+        return None
 
     def _connection(self) -> sqlite3.Connection:
         if self._db is None:
@@ -161,40 +198,8 @@ class Scribe:
             self._db = None
 
 
-def _written(pieces: Sequence[_Piece], db: sqlite3.Connection) -> list[str]:
-    """Do all the pieces; what is wrong with those that are to blame themselves. These are looked
-    for only when there is one, since a savepoint for each costs as much as the work."""
-    db.execute("BEGIN IMMEDIATE")
-    faults: list[str] = []
-    try:
-        for piece in pieces:
-            piece.work(db)
-    except sqlite3.Error as error:
-        if not _own_fault(error, db):
-            raise
-        db.execute("ROLLBACK")
-        db.execute("BEGIN IMMEDIATE")
-        faults = [fault for piece in pieces if (fault := _fault_of(piece, db))]
-    db.execute("COMMIT")
-    return faults
-
-
 def _own_fault(error: sqlite3.Error, db: sqlite3.Connection) -> bool:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
     return code & 0xFF in _ITS_OWN_FAULT and db.in_transaction
 
 
-def _fault_of(piece: _Piece, db: sqlite3.Connection) -> str | None:
-    """Do one piece of work; what is wrong with it, if it is the one to blame."""
-    db.execute("SAVEPOINT piece")
-    try:
-        piece.work(db)
-    except sqlite3.Error as error:
-        if not _own_fault(error, db):
-            raise
-        db.execute("ROLLBACK TO piece")
-        return str(error)
-    finally:
-        if db.in_transaction:
-            db.execute("RELEASE piece")
-    return None
