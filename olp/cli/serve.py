@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import logging
 import os
@@ -63,6 +64,7 @@ def command(
         if swept:
             log.warn("swept", processes=swept)
         _watch_by_descriptor()
+        gc.freeze()  # the modules live as long as the server: not to be looked through again
         asyncio.run(_serve(config, found, place, log, read))
     finally:
         place.close()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
+import msgspec
 from msgspec import structs
 
 from olp.config import ProviderConfig
@@ -85,10 +86,18 @@ def parse_line(line: str) -> dict[str, Any]:
     """A line of JSON as an object; an empty one for anything else, which is no error: a CLI may
     print what it likes between its events."""
     try:
-        value = json.loads(line)
+        value = msgspec.json.decode(line)
     except (ValueError, RecursionError):
-        return {}
+        value = _lenient(line)
     return value if isinstance(value, dict) else {}
+
+
+def _lenient(line: str) -> Any:
+    """What the quicker reader refuses: half a surrogate pair, say, or a number like NaN."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def tried(cli: str, tool: str) -> Failed:

@@ -18,11 +18,11 @@ from contextlib import closing
 from datetime import datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from olp.config import RecordConfig
 from olp.core.ledger import Count
-from olp.runtime.row import Row, UnderWay
+from olp.runtime.row import Asked, Ended, Row, Told, UnderWay, Used
 from olp.runtime.scribe import Scribe
 from olp.runtime.tables import opened_to_read
 
@@ -58,28 +58,6 @@ WHERE name != excluded.name
 """
 
 _FORGET_STORIES = "DELETE FROM stories WHERE number <= (SELECT max(number) FROM stories) - ?"
-
-
-class _Ended(NamedTuple):
-    row: Row
-    name: str
-
-
-class _Asked(NamedTuple):
-    day: str
-    provider: str
-
-
-class _Used(NamedTuple):
-    day: str
-    person: str
-    used: Count
-
-
-class _Told(NamedTuple):
-    id: str
-    at: float
-    story: str
 
 
 Entry = TypeVar("Entry")
@@ -155,17 +133,17 @@ class Record:
 
     def ended(self, row: Row, name: str) -> None:
         """It is over, and `name` is what the person is called now."""
-        self._scribe.write(_Ended(row, name))
+        self._scribe.write(Ended(row, name))
 
     # --- counts --------------------------------------------------------------------------------
 
     def count(self, day: str, provider: str) -> None:
         """One more request was made."""
-        self._scribe.write(_Asked(day, provider))
+        self._scribe.write(Asked(day, provider))
 
     def count_person(self, day: str, person: str, used: Count) -> None:
         """A person used so much more."""
-        self._scribe.write(_Used(day, person, used))
+        self._scribe.write(Used(day, person, used))
 
     def written(self) -> Future[None]:
         """Done when all of the above is in the file, or cannot be written to it now."""
@@ -185,7 +163,7 @@ class Record:
 
     def keep(self, story: Mapping[str, Any]) -> None:
         """One flight is over."""
-        self._scribe.write(_Told(story["request_id"], story["at"], json.dumps(story)))
+        self._scribe.write(Told(story["request_id"], story["at"], json.dumps(story)))
 
     def story(self, request_id: str | None = None) -> dict[str, Any] | None:
         """The story of one request, or of the last one."""
@@ -201,7 +179,7 @@ class Record:
 
     def _put(self, db: sqlite3.Connection, entries: Sequence[object]) -> None:
         """Write all of them, in as few statements as they need."""
-        ended = _of(_Ended, entries)
+        ended = _of(Ended, entries)
         begun = {entry.id: entry for entry in _of(UnderWay, entries)}
         for one in ended:
             if begun.pop(one.row.id, None) is None:
@@ -210,18 +188,18 @@ class Record:
         _insert(db, "requests", _ENDED, [_ENDED_VALUES(one.row) for one in ended])
         for name in {one.row.person: one.name for one in ended}.items():
             db.execute(_NAME, name)
-        for asked, times in Counter(_of(_Asked, entries)).items():
+        for asked, times in Counter(_of(Asked, entries)).items():
             db.execute(_COUNT, (*asked, times))
         people: defaultdict[tuple[str, str], list[Count]] = defaultdict(list)
-        for day, person, used in _of(_Used, entries):
+        for day, person, used in _of(Used, entries):
             people[day, person].append(used)
         for whose, each in people.items():
             requests, tokens = sum(c.requests for c in each), sum(c.tokens for c in each)
             background = sum(c.background for c in each)
             db.execute(_COUNT_PERSON, (*whose, requests, tokens, background))
-        stories = _of(_Told, entries)
+        stories = _of(Told, entries)
         if stories:
-            _insert(db, "stories", _Told._fields, stories)
+            _insert(db, "stories", Told._fields, stories)
             db.execute(_FORGET_STORIES, (KEPT,))
         self._until_prune -= len(ended)
         if self._until_prune <= 0:

@@ -1,9 +1,12 @@
-"""One line of the book: a request of one client, without a word of it."""
+"""What the record is made of; a line of the book is one request of a client, without its words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
+
+from olp.core.ledger import Count
 
 
 class Outcome(StrEnum):
@@ -80,3 +83,33 @@ class Row:
     total_ms: int
     bytes_in: int
     bytes_out: int
+
+
+class Ended(NamedTuple):
+    """A request that is over, of a person who is called `name` now."""
+
+    row: Row
+    name: str
+
+
+class Asked(NamedTuple):
+    """One more request went to `provider` on `day`."""
+
+    day: str
+    provider: str
+
+
+class Used(NamedTuple):
+    """A person, by the id of their key, used so much more on `day`."""
+
+    day: str
+    person: str
+    used: Count
+
+
+class Told(NamedTuple):
+    """A flight is over, and this is its story, as JSON."""
+
+    id: str
+    at: float
+    story: str

@@ -201,5 +201,3 @@ class Scribe:
 def _own_fault(error: sqlite3.Error, db: sqlite3.Connection) -> bool:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
     return code & 0xFF in _ITS_OWN_FAULT and db.in_transaction
-
-

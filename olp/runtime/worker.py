@@ -149,21 +149,25 @@ class Worker:
         began_ready = self.ready
         while not self._pending and self.ready == began_ready:
             at = until if self._settle_at is None else min(until, self._settle_at)
-            try:
-                async with asyncio.timeout(max(0.0, at - self._clock())):
-                    data = await self._read()
-            except TimeoutError:
-                if self._settle_at is None or self._clock() < self._settle_at:
-                    return ()
+            data = await self._read(max(0.0, at - self._clock()))
+            if data is None and self._settle_at is not None and self._clock() >= self._settle_at:
                 self._settle_at, data = None, b""
             if data is not None:
                 self._pending += self._understand(data)
+            if self._clock() >= until:
+                break
         pending, self._pending = self._pending, []
         return pending
 
-    async def _read(self) -> bytes | None:
+    async def _read(self, seconds: float) -> bytes | None:
+        """The output that comes within `seconds`; None if none does, or the child was nudged."""
         assert self._child is not None
-        data = await self._child.read()
+        # A timer of one's own: this is waited for with every piece of an answer.
+        timer = asyncio.get_running_loop().call_later(seconds, self._child.nudge)
+        try:
+            data = await self._child.read()
+        finally:
+            timer.cancel()
         if data is None:
             return None
         if data and self.report.first_output_at is None:

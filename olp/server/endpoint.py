@@ -76,6 +76,8 @@ class ChatEndpoint:
                     return await (answer.stream() if order.request.stream else answer.whole())
 
     async def _body(self, http: web.Request) -> bytes:
+        if http.content.is_eof():
+            return await http.read()
         limit = self._config.server.body_timeout_s
         try:
             async with asyncio.timeout(limit):
@@ -263,7 +265,8 @@ def _with_wishes(order: openai_chat.Order, http: web.Request) -> openai_chat.Ord
             "X-OLP-Substitution is either 'allow' or 'forbid'", param="X-OLP-Substitution"
         )
     no_cache = "no-cache" in http.headers.get("Cache-Control", "").lower()
-    request = dataclasses.replace(
-        order.request, forbid_substitution=substitution == "forbid", no_cache=no_cache
-    )
+    forbid = substitution == "forbid"
+    if not (forbid or no_cache):
+        return order
+    request = dataclasses.replace(order.request, forbid_substitution=forbid, no_cache=no_cache)
     return dataclasses.replace(order, request=request)
