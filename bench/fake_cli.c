@@ -37,9 +37,9 @@ static void codex(void) {
     char *line = NULL;
     size_t room = 0;
     while (getline(&line, &room, stdin) > 0) {
-        char *at = strstr(line, "\"id\": ");
+        char *at = strstr(line, "\"id\":");
         if (at == NULL) continue;
-        long id = strtol(at + 6, NULL, 10);
+        long id = strtol(at + 5, NULL, 10);
         if (strstr(line, "\"turn/start\""))
             turn(id);
         else if (strstr(line, "\"thread/start\""))

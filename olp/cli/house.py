@@ -18,6 +18,7 @@ from olp.core.background import Shapes
 from olp.core.books import Books
 from olp.core.cache import Cache
 from olp.core.chains import Catalogue
+from olp.core.days import day_of
 from olp.core.quota import watches_windows, without_source
 from olp.core.slots import Slots
 from olp.core.walk import Clocks
@@ -196,7 +197,7 @@ def _first_books(config: Config, fleet: Fleet, place: RunPlace) -> tuple[Books, 
     record = Record(place.state / "olp.db", place.run_id, place.alive)
     options = {name: config.provider(name) for name in fleet.members}
     books = Books(Slots(fleet.limits), config.breaker, options)
-    day = datetime.now().strftime("%Y-%m-%d")
+    day = day_of(time.time())
     for provider, requests in record.counts(day).items():
         books.quota.count(provider, day, requests)
     return books, record

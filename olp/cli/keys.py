@@ -16,6 +16,7 @@ from olp.cli import house
 from olp.config import Config
 from olp.core import keyfile
 from olp.core.chains import AUTO
+from olp.core.days import day_of
 from olp.core.keys import MAX_PROMPT, Key, check_name, digest_of, expiry, hours, named
 from olp.core.ledger import Count
 from olp.errors import OLPError
@@ -211,7 +212,7 @@ def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, Count]]:
     ring = keyring.look()
     if ring.trouble:
         raise OLPError(f"{keyring.path}: {ring.trouble}; the server lets nobody in until then")
-    today = datetime.now().strftime("%Y-%m-%d")
+    today = day_of(time.time())
     return ring.keys, Record(state_of(config) / "olp.db").people(today)
 
 

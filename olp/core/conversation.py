@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from olp.core.identity import stamp, stamp_of_media
 from olp.model import Hop, Message, Request, Role, ToolCall
 
 
@@ -39,7 +40,7 @@ class Talk:
                 *(self.caller, request.system, request.effort, request.max_tokens),
                 *(request.format, request.tools, request.must_call, request.parallel_calls),
             )
-            old = hashlib.sha256(repr(shape).encode("utf-8", "replace"))
+            old = hashlib.sha256(stamp(shape))
             _add(old, request.turns[:count])
             new = old.copy()
             _add(new, request.turns[count:])
@@ -49,13 +50,14 @@ class Talk:
 
 def _key(digest: Any, hop: Hop, more: Iterable[Message]) -> str:
     _add(digest, more)
-    digest.update(repr(hop).encode("utf-8", "replace"))
+    digest.update(stamp(hop))
     return str(digest.hexdigest())
 
 
 def _add(digest: Any, turns: Iterable[Message]) -> None:
     for turn in turns:
-        digest.update(repr(_said(turn)).encode("utf-8", "replace"))
+        stamped = stamp if isinstance(turn.content, str) else stamp_of_media
+        digest.update(stamped(_said(turn)))
 
 
 def _said(turn: Message) -> tuple[object, ...]:

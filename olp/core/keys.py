@@ -18,6 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from olp.core.days import day_of
 from olp.errors import OLPError, RequestError
 
 PREFIX = "olp_"
@@ -139,7 +140,7 @@ def check_standing(key: Key, wall: float) -> None:
     """RequestError 401 with the reason if `key` is no longer good."""
     if key.revoked_at is not None:
         raise RequestError(
-            f"This key was revoked on {_day(key.revoked_at)}. Ask the owner for a new one.",
+            f"This key was revoked on {day_of(key.revoked_at)}. Ask the owner for a new one.",
             status=401,
             code="key_revoked",
         )
@@ -150,10 +151,6 @@ def check_standing(key: Key, wall: float) -> None:
             status=401,
             code="key_expired",
         )
-
-
-def _day(epoch: float) -> str:
-    return datetime.fromtimestamp(epoch).strftime("%Y-%m-%d")
 
 
 def _minute(epoch: float) -> str:

@@ -29,8 +29,15 @@ class Write:
 
 
 def json_line(message: Mapping[str, Any]) -> Write:
-    """`message` as a line of JSON."""
-    return Write(json.dumps(message).encode() + b"\n")
+    """`message` as a line of JSON. Node takes two more characters for the end of a line, so they
+    are written as escapes."""
+    try:
+        text = msgspec.json.encode(message)
+    except (ValueError, OverflowError):  # half a surrogate pair, a number of 30 digits
+        text = json.dumps(message).encode()
+    if b"\xe2\x80" in text:
+        text = text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    return Write(text + b"\n")
 
 
 @dataclass(frozen=True, slots=True)

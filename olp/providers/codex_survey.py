@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from olp.events import Done, Event, Failed, Keep, Listed, Quota, Trouble, Window
-from olp.providers.base import CloseInput, Exit, Step, Write, parse_line
+from olp.providers.base import CloseInput, Exit, Step, Write, json_line, parse_line
 
 _INITIALIZE, _LIMITS = 1, 2
 
@@ -36,7 +36,7 @@ _BY_MINUTES = {300: "five_hour", 10080: "seven_day"}
 
 
 def _line(**message: Any) -> Write:
-    return Write(json.dumps(message).encode() + b"\n")
+    return json_line(message)
 
 
 class CatalogueDriver:

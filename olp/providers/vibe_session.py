@@ -7,14 +7,13 @@ conversation.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Message, Request, Role
-from olp.providers.base import Exit, Halt, Ready, Step, Write, parse_line, tried
+from olp.providers.base import Exit, Halt, Ready, Step, Write, json_line, parse_line, tried
 from olp.providers.opencalls import fits
 from olp.providers.transcript import marked, system_of, transcript
 from olp.providers.vibe_facts import explain
@@ -199,4 +198,4 @@ class VibeSession:
 
 
 def _line(**message: Any) -> Write:
-    return Write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    return json_line({"jsonrpc": "2.0", **message})

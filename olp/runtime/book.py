@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from types import TracebackType
 from typing import Any
 
+from olp.core.days import day_of
 from olp.core.tokens import asked
 from olp.errors import RequestError
 from olp.events import Answering, CallStarted, Done, Failed, Output, Reasoning, Refused, Text, Usage
@@ -186,7 +186,7 @@ class Visit:
 
     @property
     def _day(self) -> str:
-        return datetime.fromtimestamp(self._at).date().isoformat()
+        return day_of(self._at)
 
     @property
     def _model_asked(self) -> str:

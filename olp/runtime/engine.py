@@ -12,13 +12,13 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 
 from olp.core.books import Books, Now, Pass
 from olp.core.cache import Cache
 from olp.core.chains import Chain
 from olp.core.conversation import Talk
+from olp.core.days import day_of
 from olp.core.required import as_format
 from olp.core.shape import Shaper
 from olp.core.walk import Walk
@@ -186,4 +186,4 @@ class Engine:
 
     def _now(self) -> Now:
         wall = self._wall()
-        return Now(self._clock(), wall, datetime.fromtimestamp(wall).date().isoformat())
+        return Now(self._clock(), wall, day_of(wall))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from olp.core.books import Books
 from olp.core.chains import Catalogue
+from olp.core.days import day_of
 from olp.core.quota import Reading
 from olp.events import Trouble
 from olp.runtime.fleet import Fleet
@@ -68,7 +68,7 @@ class Health:
 
     def _provider(self, name: str, now: float, wall: float) -> dict[str, Any]:
         books = self._books
-        day = datetime.fromtimestamp(wall).strftime("%Y-%m-%d")
+        day = day_of(wall)
         member = self._fleet.members[name]
         report = books.vitals.report(name, now)
         failure = report["last_failure"]

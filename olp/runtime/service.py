@@ -13,6 +13,7 @@ from typing import Any
 
 from olp.core.books import Books
 from olp.core.chains import Catalogue, Chain
+from olp.core.identity import stamp, stamp_of_media
 from olp.model import Hop, Request
 from olp.providers.base import Setting
 from olp.runtime.accounts import usage_for
@@ -268,4 +269,6 @@ class Service:
 
 def _identity(request: Request, chain: Chain, caller: str) -> str:
     """What makes two requests the same: everything that shapes the answer, and who asks."""
-    return hashlib.sha256(repr((caller, chain, request)).encode("utf-8", "replace")).hexdigest()
+    plain = all(isinstance(message.content, str) for message in request.messages)
+    stamped = stamp if plain else stamp_of_media
+    return hashlib.sha256(stamped(caller, chain, request)).hexdigest()
