@@ -14,7 +14,7 @@ import statistics
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.direct import started
+from olp.config import ProviderConfig
+from olp.providers import all_providers
+from olp.runtime.discover import find_command
 from olp.runtime.memory import resident_mb
 from tests.real.byhand import run as by_hand
 from tests.real.house import House, configuration, serving
@@ -173,6 +176,14 @@ def eight(house: House, cli: str) -> Row:
     return row
 
 
+def as_found(cli: Found) -> list[str]:
+    """The command that OLP finds by itself where the CLI is on PATH."""
+    facts = all_providers()[cli.name].facts
+    command = find_command(facts, ProviderConfig(), {"PATH": str(cli.path.parent)})
+    assert command is not None
+    return list(command)
+
+
 @contextmanager
 def houses(found: Mapping[str, Found], vendors: Vendors) -> Iterator[tuple[House, House]]:
     """OLP with waiting processes, and OLP with one process a request."""
@@ -181,16 +192,26 @@ def houses(found: Mapping[str, Found], vendors: Vendors) -> Iterator[tuple[House
         cold = configuration(found, vendors)
         for options in cold["providers"].values():
             options["transport"] = "oneshot"
-        for options in (*warm["providers"].values(), *cold["providers"].values()):
-            options["max_concurrent"] = 8
+        for config in (warm, cold):
+            for name, options in config["providers"].items():
+                options["max_concurrent"] = 8
+                if name in found:
+                    options["command"] = as_found(found[name])
         with serving(warm, Path(warm_folder)) as one, serving(cold, Path(cold_folder)) as other:
             yield one, other
 
 
-def measure(found: Mapping[str, Found], times: int) -> list[Row]:
-    """All rows."""
+def idle_mb(house: House, clis: Iterable[str]) -> float:
+    """Resident memory of the server and of one waiting process of each CLI."""
+    house.wait_until_ready(list(clis))
+    return resident_mb(house.process.pid)
+
+
+def measure(found: Mapping[str, Found], times: int) -> tuple[list[Row], float]:
+    """All rows, and the memory in MB before the first request."""
     rows = []
     with running() as vendors, houses(found, vendors) as (warm, cold):
+        idle = idle_mb(warm, found)
         for cli, one in found.items():
             few = max(2, times // 5) if cli == "vibe" else times
             rows.append(hand(one, vendors, few))
@@ -203,7 +224,7 @@ def measure(found: Mapping[str, Found], times: int) -> list[Row]:
             rows.append(follow_ups(warm, vendors, cli, times))
             if cli != "vibe":
                 rows += [hand_eight(one, vendors), eight(warm, cli)]
-    return rows
+    return rows, idle
 
 
 def table(rows: list[Row]) -> Iterator[str]:
@@ -231,11 +252,13 @@ def main() -> None:
     options = parser.parse_args()
     located = locate()
     found = {n: f for n in options.cli if isinstance(f := located[n], Found)}
-    rows = measure(found, options.times)
+    rows, idle = measure(found, options.times)
     if options.json:
-        print(json.dumps([row.as_dict() for row in rows], indent=2))
+        told = {"idle_mb": round(idle), "rows": [row.as_dict() for row in rows]}
+        print(json.dumps(told, indent=2))
     else:
         print("\n".join(table(rows)))
+        print(f"idle, with one of each waiting: {idle:.0f} MB")
 
 
 if __name__ == "__main__":
