@@ -7,18 +7,17 @@ all it takes to test one. A provider is one file in this folder; docs/providers.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-import msgspec
 from msgspec import structs
 
 from olp.config import ProviderConfig
 from olp.events import Event, Failed, Trouble
 from olp.model import Ability, Launch, Request
+from olp.providers.wire import line_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +28,8 @@ class Write:
 
 
 def json_line(message: Mapping[str, Any]) -> Write:
-    """`message` as a line of JSON. Node takes two more characters for the end of a line, so they
-    are written as escapes."""
-    try:
-        text = msgspec.json.encode(message)
-    except (ValueError, OverflowError):  # half a surrogate pair, a number of 30 digits
-        text = json.dumps(message).encode()
-    if b"\xe2\x80" in text:
-        text = text.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
-    return Write(text + b"\n")
+    """`message` as a line of JSON."""
+    return Write(line_of(message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,37 +81,10 @@ class Exit:
         return f"{name} {how} before its answer was complete. {last}".strip()
 
 
-def parse_line(line: str) -> dict[str, Any]:
-    """A line of JSON as an object; an empty one for anything else, which is no error: a CLI may
-    print what it likes between its events."""
-    try:
-        value = msgspec.json.decode(line)
-    except (ValueError, RecursionError):
-        value = _lenient(line)
-    return value if isinstance(value, dict) else {}
-
-
-def _lenient(line: str) -> Any:
-    """What the quicker reader refuses: half a surrogate pair, say, or a number like NaN."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-
-
 def tried(cli: str, tool: str) -> Failed:
     """The model asked for a tool that it was not given: its process is ended."""
     what = f"{cli} tried its own tool {tool}; OLP ended it"
     return Failed(Trouble.SPAWN_FAILED, what, by_model=True)
-
-
-def is_json(text: str) -> bool:
-    """Whether `text` is JSON."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 class Driver(Protocol):
@@ -141,6 +106,14 @@ class Callee(Protocol):
 
     def called(self, connection: int, line: str) -> Sequence[Step]:
         """What one question means; `Reply` answers it, now or later."""
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A session that is not ready again by itself when a conversation is over."""
+
+    def prepare(self) -> Sequence[Step]:
+        """Get ready for another conversation; nothing where that is done or under way."""
 
 
 class Session(Protocol):

@@ -29,17 +29,7 @@ from olp.events import (
     Usage,
     Window,
 )
-from olp.providers.base import (
-    CloseInput,
-    Exit,
-    Halt,
-    Step,
-    Write,
-    is_json,
-    login_hint,
-    parse_line,
-    tried,
-)
+from olp.providers.base import CloseInput, Exit, Halt, Step, Write, login_hint, tried
 from olp.providers.claude_bridge import SERVER
 from olp.providers.claude_facts import (
     FACTS,
@@ -51,6 +41,7 @@ from olp.providers.claude_facts import (
 )
 from olp.providers.notices import by_status, classify, http_status, reset_time
 from olp.providers.toolnames import Names
+from olp.providers.wire import is_json, parse_line
 
 
 class Driver:

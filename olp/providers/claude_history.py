@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from olp.model import Media, Message, Request, Role, ToolCall
-from olp.providers.base import Write, json_line, parse_line
+from olp.providers.base import Write, json_line
 from olp.providers.toolnames import Names, marked
 from olp.providers.transcript import told_call, told_result
+from olp.providers.wire import parse_line
 
 _LONGEST_ID = 64
 

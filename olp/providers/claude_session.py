@@ -16,13 +16,14 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Trouble, Usage
 from olp.model import Effort, Request
-from olp.providers.base import Driver, Exit, Halt, Ready, Step, Write, parse_line
+from olp.providers.base import Driver, Exit, Halt, Ready, Step, Write
 from olp.providers.claude_bridge import SERVER, Bridge, takes_live
 from olp.providers.claude_history import lines_of
 from olp.providers.claude_survey import control
 from olp.providers.opencalls import fits
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
+from olp.providers.wire import parse_line
 
 EFFORTS = {
     Effort.MINIMAL: "low",

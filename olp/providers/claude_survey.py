@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Listed, Quota, Trouble, Window
-from olp.providers.base import CloseInput, Exit, Step, Write, json_line, parse_line
+from olp.providers.base import CloseInput, Exit, Step, Write, json_line
+from olp.providers.wire import parse_line
 
 FLAGS = (
     *("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
-from olp.providers.base import CloseInput, Exit, Halt, Step, Write, parse_line, tried
+from olp.providers.base import CloseInput, Exit, Halt, Step, Write, tried
 from olp.providers.codex_facts import LASTING, PATTERNS, explain
 from olp.providers.notices import classify, http_status
+from olp.providers.wire import parse_line
 
 _HARMLESS_ITEMS = ("agent_message", "reasoning", "error", "todo_list")
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from olp.events import Failed, Trouble
 from olp.model import Ability
-from olp.providers.base import Facts, login_hint, parse_line
+from olp.providers.base import Facts, login_hint
 from olp.providers.notices import Patterns, by_status, classify, plain, reset_time
+from olp.providers.wire import parse_line
 
 FACTS = Facts(
     name="codex",

@@ -26,17 +26,7 @@ from olp.events import (
     Trouble,
 )
 from olp.model import Message, Request, Role
-from olp.providers.base import (
-    Exit,
-    Halt,
-    Ready,
-    Step,
-    Write,
-    is_json,
-    json_line,
-    parse_line,
-    tried,
-)
+from olp.providers.base import Exit, Halt, Ready, Step, Write, json_line, tried
 from olp.providers.codex_facts import NO_SYSTEM, explained
 from olp.providers.codex_items import (
     input_of,
@@ -51,6 +41,7 @@ from olp.providers.codex_survey import windows_of
 from olp.providers.opencalls import OpenCalls, fits
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
+from olp.providers.wire import is_json, parse_line
 
 _HARMLESS_ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "dynamicToolCall")
 

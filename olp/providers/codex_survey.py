@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from olp.events import Done, Event, Failed, Keep, Listed, Quota, Trouble, Window
-from olp.providers.base import CloseInput, Exit, Step, Write, json_line, parse_line
+from olp.providers.base import CloseInput, Exit, Step, Write, json_line
+from olp.providers.wire import parse_line
 
 _INITIALIZE, _LIMITS = 1, 2
 

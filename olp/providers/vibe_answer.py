@@ -11,9 +11,10 @@ from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
-from olp.providers.base import CloseInput, Exit, Halt, Settle, Step, Write, parse_line, tried
+from olp.providers.base import CloseInput, Exit, Halt, Settle, Step, Write, tried
 from olp.providers.notices import by_status, classify, http_status, plain
 from olp.providers.vibe_facts import PATTERNS, explain
+from olp.providers.wire import parse_line
 
 REPORT_S = 3.0
 """How long the CLI may take to write its report when the answer is there."""

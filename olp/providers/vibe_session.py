@@ -1,8 +1,8 @@
 """Vibe as a process that waits for its requests: `vibe-acp`, the Agent Client Protocol.
 
-Its model and its limits are those it was started with. A session takes seconds to begin, so a spare
-one is always begun ahead; the system prompt, which is not known then, goes in front of the
-conversation.
+Its model and its limits are those it was started with. A session takes its time to begin, so a
+spare one is begun ahead, but not in the moment after an answer, in which the conversation may go
+on; the system prompt, which is not known then, goes in front of the conversation.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Message, Request, Role
-from olp.providers.base import Exit, Halt, Ready, Step, Write, json_line, parse_line, tried
+from olp.providers.base import Exit, Halt, Ready, Step, Write, json_line, tried
 from olp.providers.opencalls import fits
 from olp.providers.transcript import marked, system_of, transcript
 from olp.providers.vibe_facts import explain
+from olp.providers.wire import parse_line
 
 _CODES: Mapping[int, Trouble] = {
     -32000: Trouble.AUTH_MISSING,
@@ -90,6 +91,10 @@ class VibeSession:
 
     def _new(self) -> Write:
         return self._call("session/new", cwd=self._work, mcpServers=[])
+
+    def prepare(self) -> Sequence[Step]:
+        begun = self._spare is not None or "session/new" in self._calls.values()
+        return [] if begun or self._session is None else [self._new()]
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
         over, self._session, self._spare = self._session, self._spare, None
@@ -168,8 +173,7 @@ class VibeSession:
         if finish is None:
             said = f"vibe ended its turn with {result.get('stopReason')}"
             return [Failed(Trouble.SPAWN_FAILED, said)]
-        # The next spare session is begun now, so that it is there for the next conversation.
-        return [counted, Done(finish), *([self._new()] if self._spare is None else [])]
+        return [counted, Done(finish)]
 
     def _own_usage(self, told: Mapping[str, Any]) -> Usage:
         """The CLI counts over its whole session; the difference is this answer's."""

@@ -16,19 +16,13 @@ from typing import Any, NamedTuple
 
 from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Trouble, Usage
 from olp.model import CANCELLED, Message, Request, Tool
-from olp.providers.base import (
-    Exit,
-    Ready,
-    Reply,
-    Settle,
-    Step,
-    parse_line,
-)
+from olp.providers.base import Exit, Ready, Reply, Settle, Step
 from olp.providers.opencalls import OpenCalls, fits
 from olp.providers.toolnames import Names
 from olp.providers.toolschemas import is_sound, offered
 from olp.providers.transcript import prompt_of
 from olp.providers.vibe_answer import Driver
+from olp.providers.wire import parse_line
 
 SOCKET = "agent.sock"
 

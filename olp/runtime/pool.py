@@ -33,6 +33,9 @@ BOOT_LIMIT_S = 30.0
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 5.0, 300.0
 """Seconds until another is started when one could not; doubled each time, up to the last."""
 
+PREPARE_AFTER_S = 0.5
+"""Seconds after an answer at which a process gets ready for another conversation."""
+
 CARE_EVERY_S = 10.0
 """Seconds between two looks at what waits."""
 
@@ -135,8 +138,7 @@ class Pool:
             seat.calls_until = self._clock() + self._config.parked_s
             seat.watch = self._spawn(self._watch(seat, seat.calls_until), "a call that is open")
         elif not seat.worker.ready:
-            limit = self._clock() + BOOT_LIMIT_S
-            seat.watch = self._spawn(self._watch(seat, limit), "a CLI that gets ready again")
+            seat.watch = self._spawn(self._get_ready(seat), "a CLI that gets ready again")
         if not seat.can_begin or self._count() > self._config.max_processes:
             self._trim()
 
@@ -149,6 +151,12 @@ class Pool:
     def _outdated(self, seat: Seat) -> bool:
         """Whether it was started without what the CLI has told of itself since."""
         return not seat.parked and seat.kept != self._fleet.kept(seat.provider)
+
+    async def _get_ready(self, seat: Seat) -> None:
+        """Not at once: it would be busy for the next message of the conversation."""
+        await asyncio.sleep(PREPARE_AFTER_S)
+        seat.prepare()
+        await self._watch(seat, self._clock() + BOOT_LIMIT_S)
 
     async def _watch(self, seat: Seat, limit: float) -> None:
         """Read what it says while it prepares for another conversation, or waits for results."""

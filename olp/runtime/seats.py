@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from olp.model import Request
-from olp.providers.base import Session
+from olp.providers.base import Preparing, Session
 from olp.runtime.memory import resident_mb
 from olp.runtime.worker import Worker
 
@@ -51,6 +51,11 @@ class Seat:
             return False
         known = self.conversation is not None and not self.session.reusable
         return self.idle and self.worker.ready and not known
+
+    def prepare(self) -> None:
+        """Get ready for another conversation."""
+        if not self.worker.ready and isinstance(self.session, Preparing):
+            self.worker.carry_out(self.session.prepare)
 
     async def unwatch(self) -> None:
         """Let nobody else read what it says."""

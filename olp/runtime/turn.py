@@ -70,6 +70,8 @@ class Turn:
                 await self._seat.worker.open()
             else:
                 self._seat.worker.begin_report()
+                if not self._goes_on:
+                    self._seat.prepare()
         except BaseException:
             await self._lender.gave_up(self._seat)
             raise

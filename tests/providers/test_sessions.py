@@ -276,8 +276,9 @@ def new_vibe() -> VibeSession:
     return session
 
 
-def test_vibe_answers_and_begins_its_next_session() -> None:
+def test_vibe_answers_and_begins_its_next_session_when_it_is_told_to() -> None:
     session = new_vibe()
+    assert not session.prepare(), "it is ready"
     (prompt,) = written(session.ask(request("hi"), "m", NOW))
     assert prompt["params"]["sessionId"] == "S1"
     assert prompt["params"]["prompt"][0]["text"] == "hi"
@@ -285,10 +286,17 @@ def test_vibe_answers_and_begins_its_next_session() -> None:
     told = tell(session, method="session/update", params={"sessionId": "S1", "update": chunk})
     assert told == [Started(), Text("Hel")]
     end = {"stopReason": "end_turn", "usage": {"inputTokens": 9, "outputTokens": 4}}
-    steps = tell(session, id=prompt["id"], result=end)
-    assert list(steps[:2]) == [Usage(input=9, output=4), Done()]
-    (spare,) = written(steps)
+    assert tell(session, id=prompt["id"], result=end) == [Usage(input=9, output=4), Done()]
+    (spare,) = written(session.prepare())
+    assert not session.prepare(), "it is under way"
     assert tell(session, id=spare["id"], result={"sessionId": "S2"}) == [Ready()]
+    assert not session.prepare()
+
+
+def test_vibe_that_starts_is_not_told_to_begin_a_session_too_early() -> None:
+    session = VibeSession("m", Request("m", ()), "/empty")
+    session.start()
+    assert not session.prepare()
 
 
 def test_vibe_counts_only_the_answer_at_hand() -> None:

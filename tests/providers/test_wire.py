@@ -1,0 +1,51 @@
+"""Lines of JSON to the CLIs and from them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from olp.providers.wire import is_json, line_of, parse_line
+
+TEXT = st.text(st.characters(exclude_categories=()))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(TEXT, VALUES, max_size=4))
+def test_what_is_written_is_one_line_and_read_as_the_same(message: dict[str, Any]) -> None:
+    line = line_of(message)
+    text = line.decode()
+    assert text.splitlines() == [text[:-1]] or "\x85" in text, "for Node too"
+    assert not {"\u2028", "\u2029"} & set(text)
+    assert json.loads(line) == message
+    assert parse_line(text) == message
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ('{"a": "\\ud83d"}', {"a": "\ud83d"}),
+        ('{"a": 1e400, "b": 2}', {"a": float("inf"), "b": 2}),
+        (f'{{"a": {10**40}}}', {"a": 10**40}),
+        ("[1]", {}),
+        ("Loading…", {}),
+        ("", {}),
+        ('{"a": ', {}),
+        ("[" * 100_000, {}),
+    ],
+)
+def test_a_line_is_an_object_or_nothing(line: str, read: dict[str, Any]) -> None:
+    assert parse_line(line) == read
+
+
+def test_a_models_arguments_are_json_or_not() -> None:
+    assert is_json('{"a": 1}') and is_json("{}") and is_json('"x"')
+    assert not is_json('{"a": ]') and not is_json("") and not is_json("[" * 100_000)
