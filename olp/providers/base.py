@@ -81,10 +81,14 @@ class Exit:
         return f"{name} {how} before its answer was complete. {last}".strip()
 
 
+def ended(cli: str, what: str, *, by_model: bool = False) -> Failed:
+    """The CLI did `what` it may not, and its process is ended."""
+    return Failed(Trouble.SPAWN_FAILED, f"{cli} {what}; OLP ended it", by_model=by_model)
+
+
 def tried(cli: str, tool: str) -> Failed:
-    """The model asked for a tool that it was not given: its process is ended."""
-    what = f"{cli} tried its own tool {tool}; OLP ended it"
-    return Failed(Trouble.SPAWN_FAILED, what, by_model=True)
+    """The model asked for a tool that it was not given."""
+    return ended(cli, f"tried its own tool {tool}", by_model=True)
 
 
 class Driver(Protocol):

@@ -29,7 +29,7 @@ from olp.events import (
     Usage,
     Window,
 )
-from olp.providers.base import CloseInput, Exit, Halt, Step, Write, login_hint, tried
+from olp.providers.base import CloseInput, Exit, Halt, Step, Write, ended, login_hint, tried
 from olp.providers.claude_bridge import SERVER
 from olp.providers.claude_facts import (
     FACTS,
@@ -113,7 +113,10 @@ class Driver:
                 servers = (str(s.get("name")) for s in message.get("mcp_servers") or ())
                 extra += [name for name in servers if not self._names or name != SERVER]
                 if extra:
-                    return [_unsafe(f"announced tools of its own: {', '.join(extra)}"), Halt()]
+                    return [
+                        ended("claude", f"announced tools of its own: {', '.join(extra)}"),
+                        Halt(),
+                    ]
                 return self._all_offered(tools)
             case "api_retry":
                 kind, status = message.get("error"), message.get("error_status")
@@ -299,7 +302,3 @@ class Driver:
     def _resets_at(self, text: str) -> float | None:
         resets = self._limit.get("resetsAt") if self._rejected() else None
         return float(resets) if resets else reset_time(text, self._now)
-
-
-def _unsafe(what: str) -> Failed:
-    return Failed(Trouble.SPAWN_FAILED, f"claude {what}; OLP ended it")

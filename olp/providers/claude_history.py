@@ -7,7 +7,7 @@ from typing import Any
 
 from olp.model import Media, Message, Request, Role, ToolCall
 from olp.providers.base import Write, json_line
-from olp.providers.toolnames import Names, marked
+from olp.providers.toolnames import Names, fitted
 from olp.providers.transcript import told_call, told_result
 from olp.providers.wire import parse_line
 
@@ -71,7 +71,7 @@ def _use(call: ToolCall, names: Names) -> dict[str, Any]:
     arguments = parse_line(call.arguments)
     return {
         "type": "tool_use",
-        "id": marked(call.id, _LONGEST_ID),
+        "id": fitted(call.id, _LONGEST_ID),
         "name": names.shown(call.name),
         "input": arguments,
     }
@@ -83,7 +83,7 @@ def _blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
     inner = [block(part) for part in turn.parts if part]
     if turn.role is not Role.TOOL:
         return inner
-    result = {"type": "tool_result", "tool_use_id": marked(turn.answers, _LONGEST_ID)}
+    result = {"type": "tool_result", "tool_use_id": fitted(turn.answers, _LONGEST_ID)}
     return [result | {"content": inner} | ({"is_error": True} if turn.cancelled else {})]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Trouble, Usage
 from olp.model import Effort, Request
-from olp.providers.base import Driver, Exit, Halt, Ready, Step, Write
+from olp.providers.base import Driver, Exit, Halt, Ready, Step, Write, ended
 from olp.providers.claude_bridge import SERVER, Bridge, takes_live
 from olp.providers.claude_history import lines_of
 from olp.providers.claude_survey import control
@@ -129,7 +129,7 @@ class ClaudeSession:
         """Nobody has asked for more, and the CLI goes on: it has answered a call by itself."""
         begins = (message.get("event") or {}).get("type") == "message_start"
         if begins or message.get("type") == "result" or message.get("subtype") == "api_retry":
-            return [Failed(Trouble.SPAWN_FAILED, "claude went on by itself; OLP ended it"), Halt()]
+            return [ended("claude", "went on by itself"), Halt()]
         return []
 
     def _controlled(self, response: Mapping[str, Any]) -> Sequence[Step]:
@@ -146,8 +146,7 @@ class ClaudeSession:
         request = message.get("request") or {}
         if request.get("subtype") == "mcp_message" and request.get("server_name") == SERVER:
             return self._bridge.receive(str(message.get("request_id")), request)
-        what = f"claude asked for {request.get('subtype')}; OLP ended it"
-        return self._told([Failed(Trouble.SPAWN_FAILED, what)])
+        return self._told([ended("claude", f"asked for {request.get('subtype')}")])
 
     def _told(self, steps: Sequence[Step]) -> Sequence[Step]:
         steps = [self._own_cost(step) if isinstance(step, Usage) else step for step in steps]

@@ -9,7 +9,7 @@ from typing import Any
 from olp.events import Usage
 from olp.model import CANCELLED, Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Write, json_line
-from olp.providers.toolnames import Names, marked
+from olp.providers.toolnames import Names, fitted
 from olp.providers.toolschemas import in_words, inner_of, is_sound, offered
 
 _LONGEST_NAME = 128
@@ -104,7 +104,7 @@ def items_of(turns: Sequence[Message], names: Names) -> list[dict[str, Any]]:
 
 def _items(turn: Message, names: Names) -> Iterator[dict[str, Any]]:
     if turn.role is Role.TOOL:
-        id = marked(turn.answers, _LONGEST_ID)
+        id = fitted(turn.answers, _LONGEST_ID)
         yield {"type": "function_call_output", "call_id": id, "output": output_of(turn)}
         return
     if turn.role is Role.ASSISTANT:
@@ -126,7 +126,7 @@ def _function_call(call: ToolCall, names: Names) -> dict[str, Any]:
         "type": "function_call",
         "name": names.outward(call.name),
         "arguments": call.arguments,
-        "call_id": marked(call.id, _LONGEST_ID),
+        "call_id": fitted(call.id, _LONGEST_ID),
     }
 
 

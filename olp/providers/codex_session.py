@@ -13,8 +13,6 @@ from datetime import datetime
 from typing import Any
 
 from olp.events import (
-    CallArguments,
-    CallStarted,
     Done,
     Event,
     Failed,
@@ -26,7 +24,7 @@ from olp.events import (
     Trouble,
 )
 from olp.model import Message, Request, Role
-from olp.providers.base import Exit, Halt, Ready, Step, Write, json_line, tried
+from olp.providers.base import Exit, Halt, Ready, Step, Write, ended, json_line, tried
 from olp.providers.codex_facts import NO_SYSTEM, explained
 from olp.providers.codex_items import (
     input_of,
@@ -68,7 +66,6 @@ class CodexSession:
         self._commentary: dict[str, bool] = {}
         self._names = Names()
         self._calls_open: OpenCalls[int] = OpenCalls()
-        self._told = 0
 
     @property
     def parked(self) -> bool:
@@ -101,7 +98,6 @@ class CodexSession:
         self._request, self._now, self._thread = request, now, None
         self._names = names_of(request.tools)
         self._calls_open = OpenCalls(parallel=request.parallel_calls)
-        self._told = 0
         self._schema = strict_schema(request)
         system = system_of(request, describe_format=self._schema is None)
         return [
@@ -122,7 +118,7 @@ class CodexSession:
         ]
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
-        self._request, self._now, self._told = request, now, 0
+        self._request, self._now = request, now
         if self.parked:
             given = self._calls_open.give(request.latest)
             return [result_of(number, message) for number, message in given]
@@ -169,7 +165,7 @@ class CodexSession:
         if method == "item/tool/call" and isinstance(number, int):
             return self._tool_call(number, params)
         if number is not None:
-            return [_unasked(method)]
+            return [ended("codex", f"asked for {method}")]
         if params.get("threadId") not in (None, self._thread):
             return []
         return self._notified(str(method), params)
@@ -188,10 +184,8 @@ class CodexSession:
     def _called(self, id: str, shown: str, arguments: str) -> list[Step]:
         name = self._names.inward(shown)
         if name is None:
-            return [_unasked(shown)]
-        index, self._told = self._told, self._told + 1
-        calls: list[Step] = [CallStarted(index, id, name), CallArguments(index, arguments)]
-        return self._calls_open.told(calls)
+            return [ended("codex", f"asked for {shown}")]
+        return self._calls_open.called(id, name, arguments)
 
     def _raw_item(self, item: Mapping[str, Any]) -> Sequence[Step]:
         """What the model wrote. Any other tool the CLI would answer for by itself, and would ask
@@ -302,7 +296,3 @@ class CodexSession:
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
-
-
-def _unasked(what: object) -> Failed:
-    return Failed(Trouble.SPAWN_FAILED, f"codex asked for {what}; OLP ended it")

@@ -24,9 +24,15 @@ class OpenCalls(Generic[Asked]):
         self._parallel = parallel
         self._open: dict[str, Asked | None] = {}
         self._given: dict[str, Message | None] = {}
+        self._count = 0
 
     def __bool__(self) -> bool:
         return bool(self._open)
+
+    def called(self, id: str, name: str, arguments: str) -> list[Step]:
+        """One more call of the answer, which is open from now on, as the client is to see it."""
+        index, self._count = self._count, self._count + 1
+        return self.told([CallStarted(index, id, name), CallArguments(index, arguments)])
 
     def told(self, steps: Sequence[Step]) -> list[Step]:
         """`steps`, whose calls are open from now on, as the client is to see them."""
@@ -57,7 +63,7 @@ class OpenCalls(Generic[Asked]):
         by_id = {message.answers: message for message in results}
         asked = [(one, by_id.get(id)) for id, one in self._open.items() if one is not None]
         self._given = {id: by_id.get(id) for id, one in self._open.items() if one is None}
-        self._open = {}
+        self._open, self._count = {}, 0
         return asked
 
 

@@ -16,7 +16,7 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _MARK = 8
 
 
-def marked(name: str, longest: int) -> str:
+def fitted(name: str, longest: int) -> str:
     """`name` with letters, digits, `_` and `-` alone, at most `longest` of them: as it is, or with
     a mark of the whole."""
     plain = _ODD.sub("_", name)
@@ -61,7 +61,7 @@ class Names:
             name = f"client_{name}"
         if self._identifier and (name[:1].isdigit() or "-" in name):
             name = f"n_{name.replace('-', '_')}"
-        return marked(name, self._longest)
+        return fitted(name, self._longest)
 
     def __bool__(self) -> bool:
         return bool(self._back)

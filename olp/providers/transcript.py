@@ -66,7 +66,7 @@ def told_result(turn: Message) -> str:
     return f"[Result of {turn.answers or 'the call'}:]\n{turn.text}"
 
 
-def marked(turns: Sequence[Message]) -> list[Message]:
+def numbered(turns: Sequence[Message]) -> list[Message]:
     """The turns with a word in the place of each image, which are numbered through."""
     count, out = 0, []
     for turn in turns:

@@ -13,9 +13,9 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Message, Request, Role
-from olp.providers.base import Exit, Halt, Ready, Step, Write, json_line, tried
+from olp.providers.base import Exit, Halt, Ready, Step, Write, ended, json_line, tried
 from olp.providers.opencalls import fits
-from olp.providers.transcript import marked, system_of, transcript
+from olp.providers.transcript import numbered, system_of, transcript
 from olp.providers.vibe_facts import explain
 from olp.providers.wire import parse_line
 
@@ -111,7 +111,7 @@ class VibeSession:
     def _prompt(self, turns: Sequence[Message], now: datetime) -> Sequence[Step]:
         self._now, self._prompting = now, True
         media = [m for turn in turns for m in turn.media]
-        turns = marked(turns)
+        turns = numbered(turns)
         text = turns[0].text
         if len(turns) > 1 or text.lstrip().startswith(("/", "!", "@")):
             # Between tags nothing is at the beginning, where it could be taken for a command.
@@ -132,8 +132,7 @@ class VibeSession:
         if method is None and isinstance(number, int):
             return self._answered(self._calls.pop(number, ""), message)
         if number is not None and method is not None:
-            what = f"vibe asked for {method}; OLP ended it"
-            return [Failed(Trouble.SPAWN_FAILED, what)]
+            return [ended("vibe", f"asked for {method}")]
         params = message.get("params") or {}
         if method != "session/update" or params.get("sessionId") != self._session:
             return []

@@ -14,15 +14,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Trouble, Usage
+from olp.events import Done, Event, Failed, Finish, Trouble, Usage
 from olp.model import CANCELLED, Message, Request, Tool
-from olp.providers.base import Exit, Ready, Reply, Settle, Step
+from olp.providers.base import Exit, Ready, Reply, Settle, Step, ended
 from olp.providers.opencalls import OpenCalls, fits
 from olp.providers.toolnames import Names
 from olp.providers.toolschemas import is_sound, offered
 from olp.providers.transcript import prompt_of
 from olp.providers.vibe_answer import Driver
-from olp.providers.wire import parse_line
+from olp.providers.wire import line_of, parse_line
 
 SOCKET = "agent.sock"
 
@@ -63,7 +63,6 @@ class VibeToolSession:
         self._tools = tools
         self._names = Names(tools, longest=_LONGEST, taken=_TAKEN, identifier=True)
         self._calls: OpenCalls[_Asked] = OpenCalls(parallel=parallel)
-        self._told = 0
         self._bytes = 0
         self._called_bytes = 0
         self._spent = Usage()
@@ -93,7 +92,6 @@ class VibeToolSession:
         return self.parked and fits(latest, parked=True) and whole
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
-        self._told = 0
         assert self._parser is not None
         self._parser.answered = False  # what it said on its way was not the end
         return [_result(one, message) for one, message in self._calls.give(request.latest)]
@@ -128,8 +126,7 @@ class VibeToolSession:
             case "tools/call":
                 return self._called(asked, params)
             case other:
-                said = f"vibe asked for {other}; OLP ended it"
-                return [Failed(Trouble.SPAWN_FAILED, said)]
+                return [ended("vibe", f"asked for {other}")]
 
     def _described(self, tool: Tool) -> dict[str, Any]:
         return {
@@ -143,12 +140,10 @@ class VibeToolSession:
         shown = str(params.get("name")).removeprefix(f"{_NAMESPACE}.")
         name, id = self._names.inward(shown), str(params.get("toolCallId"))
         if name is None:
-            return [Failed(Trouble.SPAWN_FAILED, f"vibe asked for {shown}; OLP ended it")]
-        index, self._told = self._told, self._told + 1
+            return [ended("vibe", f"asked for {shown}")]
         arguments = json.dumps(params.get("input"), ensure_ascii=False)
-        calls: list[Step] = [CallStarted(index, id, name), CallArguments(index, arguments)]
         self._called_bytes += len(arguments.encode("utf-8", "replace"))
-        told = self._calls.told(calls)
+        told = self._calls.called(id, name, arguments)
         given = self._calls.asked(id, asked)
         return [*told, *(_result(one, message) for one, message in given), Settle(QUIET_S)]
 
@@ -177,7 +172,7 @@ class VibeToolSession:
 
 def _reply(asked: _Asked, result: Mapping[str, Any]) -> Reply:
     answer = {"jsonrpc": "2.0", "id": asked.number, "result": result}
-    return Reply(asked.connection, json.dumps(answer).encode() + b"\n")
+    return Reply(asked.connection, line_of(answer))
 
 
 def _result(asked: _Asked, message: Message | None) -> Reply:

@@ -89,7 +89,7 @@ class Pool:
         )
         if seat is None:
             return None
-        seat.busy, seat.conversation, seat.calls_until = True, None, None
+        seat.busy, seat.conversation, seat.parked = True, None, False
         if not kind.tended:
             kind.tended = True  # later: another CLI's start would take the processor from this one
             asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._tend, hop.provider)
@@ -135,8 +135,8 @@ class Pool:
             self._end(seat)
             return
         if seat.session.parked:
-            seat.calls_until = self._clock() + self._config.parked_s
-            seat.watch = self._spawn(self._watch(seat, seat.calls_until), "a call that is open")
+            seat.parked, limit = True, self._clock() + self._config.parked_s
+            seat.watch = self._spawn(self._watch(seat, limit), "a call that is open")
         elif not seat.worker.ready:
             seat.watch = self._spawn(self._get_ready(seat), "a CLI that gets ready again")
         if not seat.can_begin or self._count() > self._config.max_processes:

@@ -17,7 +17,7 @@ from olp.runtime.worker import Worker
 class Seat:
     """One such process. `kept` is what the CLI had told of itself by then (see
     `Setting`); `conversation` is the one it last had, as it stands after its answer, and `caller`
-    is whose; `calls_until` is how long it waits for the results of calls, if it does."""
+    is whose; `parked` says that it waits for the results of calls of the client's tools."""
 
     provider: str
     worker: Worker
@@ -28,7 +28,7 @@ class Seat:
     busy: bool = False
     caller: str = ""
     conversation: str | None = None
-    calls_until: float | None = None
+    parked: bool = False
     watch: asyncio.Task[None] | None = None
 
     def __post_init__(self) -> None:
@@ -38,11 +38,6 @@ class Seat:
     def idle(self) -> bool:
         """Whether it waits and lives."""
         return not self.busy and self.worker.alive
-
-    @property
-    def parked(self) -> bool:
-        """Whether it waits for the results of calls of the client's tools."""
-        return self.calls_until is not None
 
     @property
     def can_begin(self) -> bool:
