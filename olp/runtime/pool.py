@@ -150,7 +150,7 @@ class Pool:
 
     def _outdated(self, seat: Seat) -> bool:
         """Whether it was started without what the CLI has told of itself since."""
-        return not seat.parked and seat.kept != self._fleet.kept(seat.provider)
+        return not seat.session.parked and seat.kept != self._fleet.kept(seat.provider)
 
     async def _get_ready(self, seat: Seat) -> None:
         """Not at once: it would be busy for the next message of the conversation."""

@@ -58,6 +58,19 @@ async def test_N1_the_process_waits_and_goes_on(pooled: Open, workers: dict[str,
         await parked(house, 0)
 
 
+async def test_N1_it_waits_although_the_cli_has_told_something_new(pooled: Open) -> None:
+    """What it was started with is enough for the conversation that it has, and for no other."""
+    async with pooled() as house:
+        asked = asyncio.ensure_future(house.chat(asking()))
+        await until(lambda: waiting(house)["busy"] == 1, "the CLI is being asked")
+        house.service._fleet.keep("claude", "models.json", b"{}")
+        first = await asked
+        await house.service.refresh()
+        second = await house.chat(with_results(asking(), first))
+        assert second.headers["X-OLP-Conversation"] == "live"
+        await until(lambda: not exists(pid_of(second)), "its process is gone")
+
+
 async def test_N1_a_result_that_is_left_out_is_told_as_cancelled(pooled: Open) -> None:
     async with pooled() as house:
         first = await house.chat(asking())
