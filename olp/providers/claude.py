@@ -32,7 +32,7 @@ class Claude:
         self, request: Request, model: str, setting: Setting, now: datetime
     ) -> tuple[Launch, Driver]:
         schema = _schema_argument(request)
-        own: dict[str, str] = dict(QUIET)
+        own = {**QUIET, "CLAUDE_CODE_MAX_TURNS": "1"}
         if setting.config.login == "own":
             own["CLAUDE_CONFIG_DIR"] = setting.own_home
         if request.max_tokens is not None:

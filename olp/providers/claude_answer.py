@@ -225,11 +225,11 @@ class Driver:
         return []
 
     def _result(self, result: Mapping[str, Any]) -> Sequence[Step]:
-        if result.get("is_error") or self._complaint is not None:
-            return [self._failure({**(self._complaint or {}), **result})]
         subtype = result.get("subtype")
         if subtype == "error_max_structured_output_retries":
             return [Failed(Trouble.FORMAT_MISMATCH, "the model did not keep to the schema")]
+        if result.get("is_error") or self._complaint is not None:
+            return [self._failure({**(self._complaint or {}), **result})]
         if subtype != "success":
             return [Failed(Trouble.SPAWN_FAILED, f"claude ended with {subtype}")]
         usage = usage_of(result.get("usage") or {}, cost=result.get("total_cost_usd"))

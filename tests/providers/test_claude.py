@@ -359,7 +359,7 @@ def test_C7_an_end_that_is_no_success_is_a_failure(subtype: str) -> None:
 
 
 def test_N1_a_schema_that_was_not_kept_is_a_mismatch() -> None:
-    end = result("", subtype="error_max_structured_output_retries")
+    end = result("", subtype="error_max_structured_output_retries", is_error=True)
     assert told(end, structured=True).failed.trouble is Trouble.FORMAT_MISMATCH
 
 

@@ -100,7 +100,7 @@ def test_N1_max_tokens_is_counted_for_codex(house: House, vendors: Vendors) -> N
 def test_A9_the_vendors_token_limit_ends_the_answer_after_one_request(
     house: House, vendors: Vendors, cli: str
 ) -> None:
-    answer = house.chat("[[LEN]]", MODELS[cli])
+    answer = house.chat("[[LEN]] [[TAIL:0.5]]", MODELS[cli])
     assert (answer.status, answer.text, answer.finish) == (200, WORDS, "length")
     assert len(vendors.requests(VENDOR[cli])) == 1
 
@@ -119,9 +119,11 @@ def test_N1_effort_reaches_the_vendor(house: House, vendors: Vendors, cli: str, 
 def test_N1_schema_answers_are_checked(house: House, vendors: Vendors, cli: str) -> None:
     good = house.chat('[[JSON:{"answer": 42}]]', MODELS[cli], response_format=JSON_SCHEMA)
     assert (good.status, json.loads(good.text)) == (200, {"answer": 42})
+    before = len(vendors.requests(VENDOR[cli]))
     bad = house.chat('[[JSON:{"answer": "x"}]]', MODELS[cli], response_format=JSON_SCHEMA)
     assert bad.status == 502
     assert bad.json["error"]["code"] == "format_mismatch"
+    assert len(vendors.requests(VENDOR[cli])) - before == 1, "A9: nobody asks again"
 
 
 def test_schema_is_given_natively_where_the_cli_can(house: House, vendors: Vendors) -> None:

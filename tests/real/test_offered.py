@@ -171,9 +171,9 @@ def test_M2_with_tools_the_model_still_gets_none_of_the_clis_own(
 
 
 def _tail(cli: str) -> str:
-    """Codex has no switch for it, and is ended when the call is seen; by then it would have asked
-    again if the vendor's answer were over at that moment and the machine busy with other things."""
-    return "[[TAIL:0.5]]" if cli == "codex" else ""
+    """What has no switch for it is ended when the call is seen; by then it would have asked again
+    if the vendor's answer were over at that moment and the machine busy with other things."""
+    return "" if cli == "vibe" else "[[TAIL:0.5]]"
 
 
 @every

@@ -162,10 +162,10 @@ async def _stream(
         await writer.end()
     for number, call in enumerate(answer.calls):
         await writer.tool_use(call, number)
-    await linger(scenario)
     usage = {"output_tokens": state.usage.output_tokens}
     delta = {"stop_reason": _STOP[answer.finish], "stop_sequence": None}
     await writer.send("message_delta", delta=delta, usage=usage)
+    await linger(scenario)
     await writer.send("message_stop")
 
 
