@@ -39,6 +39,7 @@ _CONFIG = (
     "include_apps_instructions=false",
     "include_collaboration_mode_instructions=false",
     "agents.enabled=false",
+    "tools.experimental_request_user_input.enabled=false",
     "tool_output_token_limit=10000000",
     "analytics.enabled=false",
     "check_for_update_on_startup=false",

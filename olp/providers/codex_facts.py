@@ -28,7 +28,7 @@ FACTS = Facts(
     ),
     user_login=(".codex/auth.json",),
     windows=("five_hour", "seven_day", "credits"),
-    inert_tools=("request_user_input", "apply_patch"),
+    inert_tools=("apply_patch",),
     can=(Ability.TOOLS, Ability.IMAGES, Ability.SCHEMA, Ability.EFFORT),
 )
 

@@ -16,9 +16,6 @@ from .vendors.reading import Offered, Simple
 from .vendors.scenario import Recorded
 
 TOOL_CLIS = ("claude", "codex")
-INERT = {"claude": set[str](), "codex": {"request_user_input"}}
-"""Tools of its own that a CLI cannot be kept from offering, and that do nothing."""
-
 PREFIX = {"claude": "mcp__client__", "codex": ""}
 """What stands before the client's names where the vendor sees them."""
 
@@ -165,7 +162,7 @@ def results_in(told: Sequence[Simple]) -> dict[str, str]:
 def offered(request: Recorded, cli: str) -> dict[str, Offered]:
     """The client's tools as the vendor got them, by the name without the CLI's own prefix; that
     there are no others is checked."""
-    found = {tool.name: tool for tool in tools(request) if tool.name not in INERT[cli]}
+    found = {tool.name: tool for tool in tools(request)}
     assert all(name.startswith(PREFIX[cli]) for name in found), list(found)
     return {name.removeprefix(PREFIX[cli]): tool for name, tool in found.items()}
 

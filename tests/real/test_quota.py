@@ -24,10 +24,6 @@ MAX_BYTES = 6000
 """Bytes of a request to the vendor without tools; codex's own tools alone are many times that."""
 
 
-INERT = {"request_user_input"}
-"""What codex cannot be kept from sending; it does nothing outside of its own interface."""
-
-
 @pytest.fixture
 def own_house(clis: Clis, vendors: Vendors, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Starts a house of its own: `with own_house(claude={…}) as house`."""
@@ -176,7 +172,7 @@ def test_M1_codex_models_that_insist_on_tools_get_none_once_surveyed(
             body = json.loads(sent.body)
             assert body["model"] == name
             tools = _tools(body)
-            assert tools <= INERT, (name, tools)
+            assert not tools, (name, tools)
             assert sent.body_bytes <= MAX_BYTES, (name, sent.body_bytes)
 
 

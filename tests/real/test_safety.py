@@ -84,7 +84,7 @@ def test_M1_codex_has_no_tool_with_hands(house: House, vendors: Vendors) -> None
     house.chat("hi [[OK]]", MODELS["codex"])
     sent = json.loads(vendors.requests("openai")[0].body)
     names = {tool.get("name") or tool["type"] for tool in sent.get("tools", ())}
-    assert names <= {"request_user_input", "apply_patch"}
+    assert names <= {"apply_patch"}
 
 
 @pytest.mark.parametrize("stream", [False, True])
