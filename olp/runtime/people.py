@@ -113,9 +113,9 @@ class People:
 
     # --- who asks ------------------------------------------------------------------------------
 
-    def caller(self, tokens: Sequence[str]) -> Caller:
-        """Who sent `tokens`; RequestError if nobody may be served with them."""
-        ring = self.ring
+    def caller(self, tokens: Sequence[str], ring: Ring) -> Caller:
+        """Who sent `tokens`, by the keys of `ring`; RequestError if nobody may be served with
+        them."""
         if not ring.on:
             return OWNER
         if len(tokens) > 1:

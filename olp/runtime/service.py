@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import secrets
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -111,9 +111,7 @@ class Service:
         key = _identity(request, chain, caller)
         flight = self._flights.get(key)
         if flight is None or not flight.joinable:
-            chain_log = log.bind(
-                chain=chain.name, chain_id=secrets.token_hex(6), request_hash=key[:12]
-            )
+            chain_log = log.bind(chain=chain.name, chain_id=_new_id(), request_hash=key[:12])
             job = self._job(request, chain, caller, chain_log)
             self._stories[key] = job.story
             flight = Flight(partial(self._serve, job), self.tasks)
@@ -265,6 +263,10 @@ class Service:
         mine = {entry.id: entry.hops for entry in self.models(caller)}
         chains = {name: mine[name] for name in self.catalogue.chains if name in mine}
         return {**self._health.summary(chains), "you": self.people.used(caller)}
+
+
+def _new_id() -> str:
+    return f"{random.getrandbits(48):012x}"
 
 
 def _identity(request: Request, chain: Chain, caller: str) -> str:

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from olp.config import ServerConfig
 from olp.errors import RequestError
+from olp.runtime.keyring import Ring
 from olp.runtime.log import Log
 from olp.runtime.people import Caller, People
 from olp.server.throttle import Throttle
@@ -43,11 +44,12 @@ class Gatekeeper:
 
     async def check(self, request: web.Request) -> Caller:
         """Who `request` is from; RequestError 401 or 403 if it must not be served."""
-        self.check_surroundings(request)
+        ring = self._people.ring
+        self._check_surroundings(request, ring)
         refuse_key_in(request.path, "the address")
         refuse_key_in(request.query_string, "the address")
         try:
-            return self._people.caller(_tokens(request))
+            return self._people.caller(_tokens(request), ring)
         except RequestError as error:
             if error.status == 401:
                 await self._refused(request, error)
@@ -66,7 +68,10 @@ class Gatekeeper:
 
     def check_surroundings(self, request: web.Request) -> None:
         """RequestError 403 if `request` comes from where it must not come from."""
-        if not self._people.ring.on:
+        self._check_surroundings(request, self._people.ring)
+
+    def _check_surroundings(self, request: web.Request, ring: Ring) -> None:
+        if not ring.on:
             self._check_host(request.host)
         origin = request.headers.get("Origin")
         if origin is not None and not self.allows(origin):

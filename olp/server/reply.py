@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,7 +22,7 @@ class Reply:
     `begun` tells that the first byte of a response is about to go out."""
 
     def __init__(self) -> None:
-        self.id = secrets.token_hex(8)
+        self.id = f"{random.getrandbits(64):016x}"  # no secret, and no call of the system
         self.model = ""
         self.begun = False
         self._began = asyncio.get_running_loop().time()
