@@ -66,6 +66,7 @@ class Driver:
         self._continued = continued
         self._calls = 0
         self._said: list[str] = []
+        self._broken = False
         self._streamed: list[str] = []
         self._limit: Mapping[str, Any] = {}
         self._complaint: Mapping[str, Any] | None = None
@@ -171,12 +172,12 @@ class Driver:
 
     def _call_over(self) -> Sequence[Step]:
         """A call without arguments comes without a word of them. One whose arguments are no JSON is
-        for the client to see; the CLI would answer it by itself, and ask again as soon as the
-        vendor's answer is whole, so that it is not waited for."""
+        for the client to see; the CLI would answer it by itself, and ask again."""
         said, self._said, self._calling = "".join(self._said), [], False
         if not said:
             return [self._arguments("{}")]
-        return [] if is_json(said) else [Done(Finish.TOOL_CALLS), Halt()]
+        self._broken = self._broken or not is_json(said)
+        return []
 
     def _delta(self, delta: Mapping[str, Any]) -> Sequence[Step]:
         match delta.get("type"):
@@ -198,7 +199,7 @@ class Driver:
         before = self._input_usage
         usage = self._spent = Usage(before.input, output, before.cached, before.cache_written)
         if reason == "tool_use" and self._calls:
-            return [usage, Done(Finish.TOOL_CALLS)]
+            return [usage, Done(Finish.TOOL_CALLS), *([Halt()] if self._broken else [])]
         if reason not in ("max_tokens", "refusal", "model_context_window_exceeded"):
             return []
         finish = Finish.CONTENT_FILTER if reason == "refusal" else Finish.LENGTH

@@ -39,7 +39,7 @@ from olp.providers.codex_survey import windows_of
 from olp.providers.opencalls import OpenCalls, fits
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
-from olp.providers.wire import is_json, parse_line
+from olp.providers.wire import is_cut, is_json, parse_line
 
 _HARMLESS_ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "dynamicToolCall")
 
@@ -66,6 +66,7 @@ class CodexSession:
         self._commentary: dict[str, bool] = {}
         self._names = Names()
         self._calls_open: OpenCalls[int] = OpenCalls()
+        self._cut = False
 
     @property
     def parked(self) -> bool:
@@ -184,28 +185,28 @@ class CodexSession:
     def _called(self, id: str, shown: str, arguments: str) -> list[Step]:
         name = self._names.inward(shown)
         if name is None:
-            return [ended("codex", f"asked for {shown}")]
+            return [tried("codex", shown), Halt()]
         return self._calls_open.called(id, name, arguments)
 
     def _raw_item(self, item: Mapping[str, Any]) -> Sequence[Step]:
         """What the model wrote. Any other tool the CLI would answer for by itself, and would ask
         again as soon as the vendor's answer is whole; arguments that are no JSON as well, but those
         are for the client to see. So neither is waited for longer."""
-        name = str(item.get("name"))
         if item.get("type") not in ("function_call", "custom_tool_call"):
             return []
-        if name not in self._names:
-            return [tried("codex", name), Halt()]
         arguments = str(item.get("arguments"))
-        called = self._called(str(item.get("call_id")), name, arguments)
-        return called if is_json(arguments) else [*called, Done(Finish.TOOL_CALLS), Halt()]
+        called = self._called(str(item.get("call_id")), str(item.get("name")), arguments)
+        self._cut = self._cut or is_cut(arguments)  # perhaps by the vendor's limit, which is told
+        if self._cut or is_json(arguments):
+            return called
+        return [*called, Done(Finish.TOOL_CALLS), Halt()]
 
     def _responded(self, counted: Mapping[str, Any] | None) -> Sequence[Step]:
         """The vendor's answer is whole: all that the model calls for was told."""
         if not self.parked:
             return []
         usage = [usage_of(counted)] if counted else []
-        return [*usage, Done(Finish.TOOL_CALLS)]
+        return [*usage, Done(Finish.TOOL_CALLS), *([Halt()] if self._cut else [])]
 
     def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
         if error := message.get("error"):

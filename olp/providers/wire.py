@@ -46,3 +46,14 @@ def is_json(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def is_cut(text: str) -> bool:
+    """Whether `text` is JSON as far as it goes, and ends too early."""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as fault:
+        return fault.pos >= len(text.rstrip()) or fault.msg.startswith("Unterminated string")
+    except RecursionError:
+        return False
+    return False

@@ -246,12 +246,13 @@ class Pool:
         except BaseException:
             await worker.close()
             raise
-        if worker.ready and not events and not self._closed:
+        outdated = self._outdated(seat)
+        if worker.ready and not events and not (self._closed or outdated):
             kind.proven, kind.failures, kind.trouble = True, 0, None
             kind.seats.append(seat)
             return
         await worker.close()
-        if not self._closed:
+        if not (self._closed or outdated):
             self._failed(seat.provider, kind, events)
 
     def _failed(self, provider: str, kind: Kind, events: Iterable[Any]) -> None:

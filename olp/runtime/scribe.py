@@ -45,6 +45,11 @@ _ITS_OWN_FAULT = frozenset(
 """Errors that lie in an entry and not in the file: trying again would not help."""
 
 
+_FAULTS = (sqlite3.Error, ValueError, OverflowError)
+"""What writing may raise; the last two at a value that is none for SQLite, such as half a character
+or a number of 30 digits."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
     """An entry, or only somebody who waits for those before."""
@@ -107,7 +112,12 @@ class Scribe:
         over = False
         while not over:
             over = self._gather()
-            self._write_held(over=over)
+            self._write_held()
+        if self._db is not None:
+            try:
+                self._last(self._db)
+            except (sqlite3.Error, OSError) as error:
+                self.trouble = str(error)
         self._drop_connection()
 
     def _gather(self) -> bool:
@@ -130,14 +140,12 @@ class Scribe:
             self.lost += 1
         self._held.append(piece)
 
-    def _write_held(self, *, over: bool) -> None:
+    def _write_held(self) -> None:
         """All that is held, in one transaction: it is in the file whole, or not at all."""
         try:
             db = self._connection()
             faults = self._written(db)
-            if over:
-                self._last(db)
-        except (sqlite3.Error, OSError) as error:
+        except (*_FAULTS, OSError) as error:
             self.trouble = str(error)
             self._drop_connection()  # which rolls back; and by then it may be another file
             for piece in self._held:
@@ -157,7 +165,7 @@ class Scribe:
         faults: list[str] = []
         try:
             self._put(db, entries)
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             if not _own_fault(error, db):
                 raise
             db.execute("ROLLBACK")
@@ -171,7 +179,7 @@ class Scribe:
         db.execute("SAVEPOINT entry")
         try:
             self._put(db, [entry])
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             if not _own_fault(error, db):
                 raise
             db.execute("ROLLBACK TO entry")
@@ -198,6 +206,6 @@ class Scribe:
             self._db = None
 
 
-def _own_fault(error: sqlite3.Error, db: sqlite3.Connection) -> bool:
+def _own_fault(error: Exception, db: sqlite3.Connection) -> bool:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
     return code & 0xFF in _ITS_OWN_FAULT and db.in_transaction

@@ -6,6 +6,7 @@ threshold looks at a plan's windows, the plan is asked again every few minutes w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -67,10 +68,15 @@ async def survey_all(
     """Ask several CLIs at the same time. `over` hears of each that was asked, whatever it said."""
 
     async def ask(name: str) -> Surveyed:
+        called_off = False
         try:
             return await survey(fleet, name, clock)
+        except asyncio.CancelledError:
+            called_off = True
+            raise
         finally:
-            over(name)
+            if not called_off:
+                over(name)
 
     told = await together([ask(name) for name in providers])
     return dict(zip(providers, told, strict=True))

@@ -54,8 +54,9 @@ class Place(Protocol):
 
 RUN_VARIABLE = "OLP_RUN"
 
-ODD = (AttributeError, LookupError, TypeError, ValueError)
-"""What a driver raises at a field of another type than was ever seen: the CLI speaks otherwise."""
+ODD = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
+"""What a driver raises at a field of another type than was ever seen, or at one that is nested
+without end: the CLI speaks otherwise."""
 
 
 def _odd(error: Exception) -> Failed:

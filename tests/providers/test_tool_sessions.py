@@ -54,8 +54,8 @@ def tool_use(session: ClaudeSession, id: str, name: str, *pieces: str) -> list[S
     return events([*out, *tell(session, **stream(type="content_block_stop"))])
 
 
-def stopped(session: ClaudeSession) -> Sequence[Step]:
-    delta = {"stop_reason": "tool_use"}
+def stopped(session: ClaudeSession, reason: str = "tool_use") -> Sequence[Step]:
+    delta = {"stop_reason": reason}
     return tell(session, **stream(type="message_delta", delta=delta, usage={"output_tokens": 7}))
 
 
@@ -175,7 +175,8 @@ def test_A9_claude_may_not_answer_a_call_by_itself_and_ask_again() -> None:
     session = new_claude()
     session.ask(asking(), "sonnet", NOW)
     told = tool_use(session, "t1", "mcp__client__look", '{"a": ]')
-    assert told[-3:] == [CallArguments(0, '{"a": ]'), Done(Finish.TOOL_CALLS), Halt()]
+    assert told[-1] == CallArguments(0, '{"a": ]')
+    assert list(stopped(session))[-2:] == [Done(Finish.TOOL_CALLS), Halt()]
 
 
 def test_claude_may_not_call_what_the_client_did_not_offer() -> None:
@@ -283,6 +284,24 @@ def test_A9_codex_may_not_answer_a_call_by_itself_and_ask_again() -> None:
     session, _ = new_codex()
     told = raw(session, "t2", "look", "{broken")
     assert told[1:] == [CallArguments(0, "{broken"), Done(Finish.TOOL_CALLS), Halt()]
+    session, _ = new_codex()
+    assert raw(session, "t3", "look", '{"a": "lon')[1:] == [CallArguments(0, '{"a": "lon')]
+    assert spoken(session)[-2:] == [Done(Finish.TOOL_CALLS), Halt()]
+
+
+def test_a_call_that_the_vendors_limit_cut_is_told_as_cut() -> None:
+    claude = new_claude()
+    claude.ask(asking(), "sonnet", NOW)
+    assert tool_use(claude, "t1", "mcp__client__look", '{"a": "lon')[-1] == CallArguments(
+        0, '{"a": "lon'
+    )
+    assert list(stopped(claude, "max_tokens"))[-2:] == [Done(Finish.LENGTH), Halt()]
+    codex, _ = new_codex()
+    raw(codex, "t1", "look", '{"a": "lon')
+    error = {"message": "Incomplete response returned, reason: max_output_tokens"}
+    turn = {"id": "U", "status": "failed", "error": error}
+    params = {"threadId": "T", "turn": turn}
+    assert tell(codex, method="turn/completed", params=params) == [Done(Finish.LENGTH)]
 
 
 def test_codex_keeps_to_one_call_at_a_time_in_every_turn() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.providers.wire import is_json, line_of, parse_line
+from olp.providers.wire import is_cut, is_json, line_of, parse_line
 
 TEXT = st.text(st.characters(exclude_categories=()))
 VALUES = st.recursive(
@@ -49,3 +49,17 @@ def test_a_line_is_an_object_or_nothing(line: str, read: dict[str, Any]) -> None
 def test_a_models_arguments_are_json_or_not() -> None:
     assert is_json('{"a": 1}') and is_json("{}") and is_json('"x"')
     assert not is_json('{"a": ]') and not is_json("") and not is_json("[" * 100_000)
+
+
+@given(st.dictionaries(TEXT, VALUES, min_size=1, max_size=3), st.data())
+def test_what_is_cut_is_told_from_what_is_wrong(message: dict[str, Any], data: Any) -> None:
+    text = json.dumps(message)
+    at = data.draw(st.integers(1, len(text) - 1))
+    assert not is_json(text[:at])
+    assert not is_cut(text)
+    assert not is_cut(f"{text[:-1]}]") and not is_cut(f"x{text}")
+
+
+@pytest.mark.parametrize("text", ['{"a": "lon', '{"a"', '{"a": ', "{", '{"a": [1, ', "", " "])
+def test_what_could_go_on_is_cut(text: str) -> None:
+    assert is_cut(text) and not is_json(text)

@@ -192,10 +192,21 @@ def test_A9_arguments_that_are_no_json_are_for_the_client_to_see(
     tooled: House, vendors: Vendors, cli: str
 ) -> None:
     agent = Agent(tooled, cli)
-    [call] = calls_of(agent.say(f'go [[CALL:weather:{{"city": ]] [[THEN:OK]] {_tail(cli)}'))
+    [call] = calls_of(agent.say(f'go [[CALL:weather:{{"city": Bern}}]] [[THEN:OK]] {_tail(cli)}'))
     assert call.arguments.startswith('{"city":')
     time.sleep(0.3)
     assert len(asked(vendors, cli)) == 1, "the CLI did not answer it by itself"
     second = agent.give("that was no JSON")
     assert (second.status, conversation(second)) == (200, "replayed")
     assert list(results_in(last_turns(vendors, cli)).values()) == ["that was no JSON"]
+
+
+@every
+def test_A9_a_call_that_the_vendors_limit_cut_is_told_as_cut(
+    tooled: House, vendors: Vendors, cli: str
+) -> None:
+    agent = Agent(tooled, cli)
+    answer = agent.say(f'go [[CUTCALL:weather:{{"city": "Be]] {_tail(cli)}')
+    assert (answer.status, answer.finish) == (200, "length"), answer.body
+    time.sleep(0.3)
+    assert len(asked(vendors, cli)) == 1, "the CLI did not go on by itself"

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -281,6 +282,38 @@ def test_a_bad_entry_costs_itself_alone(file: Path) -> None:
     record.close()
     assert [r["id"] for r in Accounts(record).requests()] == ["r0", "r1"]
     assert record.lost == 1
+
+
+@pytest.mark.parametrize("value", [{"input": 2**70}, {"asked": "half a \ud83d"}, {"asked": ["x"]}])
+def test_a_value_that_no_file_can_hold_costs_its_entry_alone(
+    file: Path, value: dict[str, Any]
+) -> None:
+    record = Record(file)
+    record.open()
+    record.ended(row(id="r0"), "A1")
+    record.ended(row(id="bad", **value), "A1")
+    record.written().result(5)
+    record.ended(row(id="r1"), "A1")
+    record.written().result(5)
+    record.close()
+    assert [r["id"] for r in Accounts(record).requests()] == ["r0", "r1"]
+    assert record.lost == 1
+
+
+def test_what_was_written_is_not_written_again_although_the_last_word_fails(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Record, db: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("full")
+
+    monkeypatch.setattr(Record, "_last", fails)
+    record = Record(file)
+    for _ in range(2):
+        record.open()
+        record.count("2026-11-30", "claude")
+        record.close()
+        assert record.trouble == "full"
+    assert record.counts("2026-11-30") == {"claude": 2}
 
 
 def test_a_file_that_is_put_in_order_is_used_again(

@@ -8,6 +8,7 @@ In ``[[NAME:argument]]``, by name:
   letter, valid JSON or not; without any they are ``{}``.
 - ``CALLS:[{"name":"a","args":{}},{"name":"b","args":{},"id":"x"}]`` calls several in one answer;
   ``id`` forces an id.
+- ``CUTCALL:name:{js`` calls too, and is cut by the token limit in the arguments
 - ``SAYCALL:text|name:{json}`` speaks first
 - ``LOOP:N:name`` calls with ``{"step": 1}``, ``{"step": 2}``, … until N results have come back
 - ``EVIL:name:{json}`` calls exactly that, offered or not; the default arguments leave a canary
@@ -25,7 +26,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .reading import Offered
@@ -162,6 +163,10 @@ def _call(scenario: Scenario, ask: Ask) -> Answer:
     return _calling(ask, _offered_call(ask, name, raw or "{}"))
 
 
+def _cut_call(scenario: Scenario, ask: Ask) -> Answer:
+    return replace(_call(scenario, ask), finish="length")
+
+
 def _calls(scenario: Scenario, ask: Ask) -> Answer:
     wanted = json.loads(scenario.arg or "[]")
     calls = [
@@ -223,6 +228,7 @@ _PLANS: dict[str, Callable[[Scenario, Ask], Answer]] = {
     "FORCED": _structured,
     "EVIL": _evil,
     "CALL": _call,
+    "CUTCALL": _cut_call,
     "CALLS": _calls,
     "SAYCALL": _say_call,
     "LOOP": _loop,
