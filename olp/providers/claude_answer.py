@@ -43,6 +43,8 @@ from olp.providers.notices import by_status, classify, http_status, reset_time
 from olp.providers.toolnames import Names
 from olp.providers.wire import is_json, parse_line
 
+_MISMATCH = Failed(Trouble.FORMAT_MISMATCH, "the model did not keep to the schema")
+
 
 class Driver:
     """The protocol of one `claude -p` run. `names` are those of the client's tools; `continued`
@@ -67,6 +69,7 @@ class Driver:
         self._calls = 0
         self._said: list[str] = []
         self._broken = False
+        self._schema_call: str | None = None
         self._streamed: list[str] = []
         self._limit: Mapping[str, Any] = {}
         self._complaint: Mapping[str, Any] | None = None
@@ -92,6 +95,8 @@ class Driver:
                 return self._rate_limit(message.get("rate_limit_info") or {})
             case "assistant":
                 return self._assistant(message)
+            case "user":
+                return self._given(message.get("message") or {})
             case "result":
                 return self._result(message)
             case _:
@@ -160,6 +165,7 @@ class Driver:
         shown = str(block.get("name"))
         self._calling = shown in self._names
         if not self._calling:
+            self._schema_call = block.get("id")
             return [] if self._known(shown) else [tried("claude", shown), Halt()]
         self._said = []
         self._calls += 1
@@ -225,10 +231,19 @@ class Driver:
             self._complaint = {**message, "result": text}
         return []
 
+    def _given(self, message: Mapping[str, Any]) -> Sequence[Step]:
+        """What the model's calls gave. An answer that is not to the schema gives an error, with
+        which the CLI would ask again."""
+        content = message.get("content")
+        for block in content if self._schema_call and isinstance(content, list) else ():
+            if block.get("is_error") and block.get("tool_use_id") == self._schema_call:
+                return [_MISMATCH, Halt()]
+        return []
+
     def _result(self, result: Mapping[str, Any]) -> Sequence[Step]:
         subtype = result.get("subtype")
         if subtype == "error_max_structured_output_retries":
-            return [Failed(Trouble.FORMAT_MISMATCH, "the model did not keep to the schema")]
+            return [_MISMATCH]
         if result.get("is_error") or self._complaint is not None:
             return [self._failure({**(self._complaint or {}), **result})]
         if subtype != "success":

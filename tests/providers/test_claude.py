@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from olp.events import Done, Failed, Finish, Quota, Reasoning, Started, Text, Trouble, Usage
-from olp.providers.base import CloseInput, Exit, Write
+from olp.providers.base import CloseInput, Exit, Halt, Write
 from olp.providers.claude_answer import Driver
 from tests.providers.replay import (
     GARBAGE,
@@ -361,6 +361,23 @@ def test_C7_an_end_that_is_no_success_is_a_failure(subtype: str) -> None:
 def test_N1_a_schema_that_was_not_kept_is_a_mismatch() -> None:
     end = result("", subtype="error_max_structured_output_retries", is_error=True)
     assert told(end, structured=True).failed.trouble is Trouble.FORMAT_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("id", "error", "ends"), [("s1", True, True), ("s1", None, False), ("t1", True, False)]
+)
+def test_A9_the_cli_may_not_ask_again_for_a_schema_that_was_not_kept(
+    id: str, error: bool | None, ends: bool
+) -> None:
+    """By then it may have broken the stream off, which is no fault of the vendor's."""
+    parser = driver(structured=True)
+    block = {"type": "tool_use", "id": "s1", "name": "StructuredOutput", "input": {}}
+    assert not parser.receive(json.dumps(stream(type="content_block_start", content_block=block)))
+    given = {"type": "tool_result", "tool_use_id": id, "content": "/a: must be integer"}
+    content = [given if error is None else {**given, "is_error": error}]
+    steps = list(parser.receive(json.dumps({"type": "user", "message": {"content": content}})))
+    mismatch = Failed(Trouble.FORMAT_MISMATCH, "the model did not keep to the schema")
+    assert steps == ([mismatch, Halt()] if ends else [])
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def test_N1_schema_answers_are_checked(house: House, vendors: Vendors, cli: str)
     before = len(vendors.requests(VENDOR[cli]))
     bad = house.chat('[[JSON:{"answer": "x"}]]', MODELS[cli], response_format=JSON_SCHEMA)
     assert bad.status == 502
-    assert bad.json["error"]["code"] == "format_mismatch"
+    assert bad.json["error"]["code"] == "format_mismatch", bad.body
     assert len(vendors.requests(VENDOR[cli])) - before == 1, "A9: nobody asks again"
 
 

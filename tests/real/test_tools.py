@@ -179,4 +179,4 @@ def test_tools_and_a_schema_for_the_answer(
     bad = Agent(tooled, cli, more=agent.more)
     bad.say(BERN + '[[THEN:JSON:{"answer": "x"}]]')
     failed = bad.give("sunny")
-    assert (failed.status, failed.json["error"]["code"]) == (502, "format_mismatch")
+    assert (failed.status, failed.json["error"]["code"]) == (502, "format_mismatch"), failed.body
