@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from olp.core.identity import stamp, stamp_of_media
+from olp.core.identity import stamp
 from olp.model import Hop, Message, Request, Role, ToolCall
 
 
@@ -56,8 +56,7 @@ def _key(digest: Any, hop: Hop, more: Iterable[Message]) -> str:
 
 def _add(digest: Any, turns: Iterable[Message]) -> None:
     for turn in turns:
-        stamped = stamp if isinstance(turn.content, str) else stamp_of_media
-        digest.update(stamped(_said(turn)))
+        digest.update(stamp(_said(turn), media=not isinstance(turn.content, str)))
 
 
 def _said(turn: Message) -> tuple[object, ...]:

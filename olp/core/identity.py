@@ -5,15 +5,12 @@ from __future__ import annotations
 import msgspec
 
 
-def stamp(*values: object) -> bytes:
+def stamp(*values: object, media: bool = False) -> bytes:
     """Bytes that equal values have in common and others do not. They are of dataclasses, tuples,
-    mappings and plain values, and hold all of an image's data: see `stamp_of_media`."""
-    try:
-        return msgspec.json.encode(values)
-    except (ValueError, TypeError, OverflowError):  # half a surrogate pair, a number of 30 digits
-        return stamp_of_media(*values)
-
-
-def stamp_of_media(*values: object) -> bytes:
-    """The same for values with images in them, of which only the digest goes in."""
+    mappings and plain values; with `media`, of whose images only the digest goes in."""
+    if not media:
+        try:
+            return msgspec.json.encode(values)
+        except (ValueError, TypeError, OverflowError):
+            pass  # half a surrogate pair, a number of 30 digits
     return repr(values).encode("utf-8", "replace")

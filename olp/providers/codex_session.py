@@ -196,10 +196,10 @@ class CodexSession:
             return []
         arguments = str(item.get("arguments"))
         called = self._called(str(item.get("call_id")), str(item.get("name")), arguments)
-        self._cut = self._cut or is_cut(arguments)  # perhaps by the vendor's limit, which is told
-        if self._cut or is_json(arguments):
+        if is_json(arguments):
             return called
-        return [*called, Done(Finish.TOOL_CALLS), Halt()]
+        self._cut = self._cut or is_cut(arguments)  # perhaps by the vendor's limit, which is told
+        return called if self._cut else [*called, Done(Finish.TOOL_CALLS), Halt()]
 
     def _responded(self, counted: Mapping[str, Any] | None) -> Sequence[Step]:
         """The vendor's answer is whole: all that the model calls for was told."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from olp.events import Done, Event, Failed, Keep, Listed, Quota, Trouble, Window
-from olp.providers.base import CloseInput, Exit, Step, Write, json_line
+from olp.providers.base import CloseInput, Exit, Step, json_line
 from olp.providers.wire import parse_line
 
 _INITIALIZE, _LIMITS = 1, 2
@@ -34,10 +34,6 @@ request, and without a word. What is too long is for the vendor to say."""
 
 _BY_MINUTES = {300: "five_hour", 10080: "seven_day"}
 """Windows are told by their length, not by their slot: some plans have only the weekly one."""
-
-
-def _line(**message: Any) -> Write:
-    return json_line(message)
 
 
 class CatalogueDriver:
@@ -75,15 +71,15 @@ class LimitsDriver:
         client = {"name": "olp", "title": "OLP", "version": self._version}
         capabilities = {"experimentalApi": True}
         params = {"clientInfo": client, "capabilities": capabilities}
-        return [_line(id=_INITIALIZE, method="initialize", params=params)]
+        return [json_line({"id": _INITIALIZE, "method": "initialize", "params": params})]
 
     def receive(self, line: str) -> Sequence[Step]:
         message = parse_line(line)
         match message.get("id"):
             case 1 if "method" not in message:
                 return [
-                    _line(method="initialized"),
-                    _line(id=_LIMITS, method="account/rateLimits/read"),
+                    json_line({"method": "initialized"}),
+                    json_line({"id": _LIMITS, "method": "account/rateLimits/read"}),
                 ]
             case 2 if "method" not in message:
                 # Without a ChatGPT login there are no limits to tell, which is no failure.

@@ -13,7 +13,7 @@ from typing import Any
 
 from olp.core.books import Books
 from olp.core.chains import Catalogue, Chain
-from olp.core.identity import stamp, stamp_of_media
+from olp.core.identity import stamp
 from olp.model import Hop, Request
 from olp.providers.base import Setting
 from olp.runtime.accounts import usage_for
@@ -271,6 +271,5 @@ def _new_id() -> str:
 
 def _identity(request: Request, chain: Chain, caller: str) -> str:
     """What makes two requests the same: everything that shapes the answer, and who asks."""
-    plain = all(isinstance(message.content, str) for message in request.messages)
-    stamped = stamp if plain else stamp_of_media
-    return hashlib.sha256(stamped(caller, chain, request)).hexdigest()
+    media = any(not isinstance(message.content, str) for message in request.messages)
+    return hashlib.sha256(stamp(caller, chain, request, media=media)).hexdigest()
