@@ -43,6 +43,20 @@ RULES: Mapping[Trouble, Rule] = MappingProxyType(
             "try again; if it stays, run `olp doctor` on the server",
             counted_by_breaker=True,
         ),
+        Trouble.VENDOR_CUT: Rule(
+            _HARD,
+            502,
+            "the vendor's answer broke off, as its CLI reports",
+            "try again; if it stays, the vendor has trouble of its own",
+            counted_by_breaker=True,
+        ),
+        Trouble.EMPTY_ANSWER: Rule(
+            _HARD,
+            502,
+            "the answer has no text, no call and no refusal",
+            "try again, or ask in other words",
+            counted_by_breaker=True,
+        ),
         Trouble.CLI_NOT_FOUND: Rule(
             _HARD,
             502,
@@ -106,7 +120,7 @@ RULES: Mapping[Trouble, Rule] = MappingProxyType(
             "pick another model from /v1/models",
         ),
         Trouble.FORMAT_MISMATCH: Rule(
-            TriggerType.NON_TRIGGER,
+            _HARD,
             502,
             "the answer is not the JSON that was asked for",
             "try again, or relax the schema",

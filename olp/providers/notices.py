@@ -26,6 +26,39 @@ def classify(text: str, patterns: Patterns) -> Trouble | None:
     return None
 
 
+_TRANSPORT = re.compile(
+    r"\b(?:Read|Write|Connect|Close|Pool|Protocol|RemoteProtocol|LocalProtocol|Network|Transport"
+    r"|Proxy|SSL|Connection|ConnectionReset|BrokenPipe|Timeout|OS)(?:Error|Timeout)\b"
+    r"|server disconnected without sending a response|the read operation timed out"
+    r"|without having called read\(\)|network error|peer closed connection"
+    r"|incomplete (?:chunked )?read|connection (?:reset|refused|aborted|closed|attempts failed)"
+    r"|socket hang up|fetch failed|name or service not known|temporary failure in name resolution"
+    r"|nodename nor servname|no route to host|network is unreachable|timed out|handshake"
+    r"|\[SSL|certificate verify failed|errno -?\d+|\bE(?:CONN[A-Z]+|PIPE|TIMEDOUT|NOTFOUND"
+    r"|HOSTUNREACH|NETUNREACH|AI_AGAIN)\b|malformed json|json parse error|unexpected eof",
+    re.IGNORECASE,
+)
+
+_BLOCKED = re.compile(
+    r"<!doctype html|<html\b|<title>|just a moment\.\.\.|attention required|cf-ray|cloudflare"
+    r"|unsupported[_ ]country|country,? region,? or territory"
+    r"|not available in your (?:country|region)",
+    re.IGNORECASE,
+)
+
+
+def is_transport_fault(text: str) -> bool:
+    """Whether `text` is what an HTTP, TLS or socket library, or the system, raises when the vendor
+    cannot be reached or its bytes cannot be read: the provider's fault (SPAWN_FAILED)."""
+    return _TRANSPORT.search(text) is not None
+
+
+def is_blocked(text: str) -> bool:
+    """Whether `text` is an HTML page of a proxy in front of the vendor, or a block by country or
+    network. With a 403 that is a vendor that cannot be reached (SPAWN_FAILED), and no login."""
+    return _BLOCKED.search(text) is not None
+
+
 def http_status(text: str) -> int | None:
     """The HTTP status that an error text names (`status 503`, `API Error: 529`), if any."""
     found = re.search(

@@ -173,7 +173,6 @@ def test_A4_a_threshold_says_it_too() -> None:
         Failed(Trouble.CIRCUIT_OPEN, "skipped"),
         Failed(Trouble.SOFT_TRIGGER, "skipped"),
         Failed(Trouble.DEADLINE, "skipped"),
-        Failed(Trouble.FORMAT_MISMATCH, "no JSON"),
     ],
 )
 def test_A4_a_real_error_is_one_of_the_providers_own(other: Failed) -> None:

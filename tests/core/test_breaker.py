@@ -15,7 +15,13 @@ from olp.model import Hop
 
 SONNET, OPUS = Hop("claude", "sonnet"), Hop("claude", "opus")
 DEAD = Failed(Trouble.SPAWN_FAILED, "died")
-COUNTED = {Trouble.SPAWN_FAILED, Trouble.SPAWN_TIMEOUT, Trouble.OVERLOADED}
+COUNTED = {
+    Trouble.SPAWN_FAILED,
+    Trouble.SPAWN_TIMEOUT,
+    Trouble.OVERLOADED,
+    Trouble.VENDOR_CUT,
+    Trouble.EMPTY_ANSWER,
+}
 
 
 def breaker(window_s: float = 300, threshold: int = 3, cooldown_s: float = 60) -> Breaker:

@@ -27,7 +27,9 @@ TABLE = {
     "BAD_REQUEST": ("client_error", 400, False),
     "CONTEXT_TOO_LONG": ("client_error", 400, False),
     "MODEL_NOT_FOUND": ("client_error", 404, False),
-    "FORMAT_MISMATCH": ("non_trigger", 502, False),
+    "FORMAT_MISMATCH": ("hard", 502, False),
+    "VENDOR_CUT": ("hard", 502, True),
+    "EMPTY_ANSWER": ("hard", 502, True),
     "SOFT_TRIGGER": ("soft", 429, False),
     "QUOTA_HOLD": ("soft", 429, False),
     "CIRCUIT_OPEN": ("soft", 503, False),
@@ -50,6 +52,9 @@ def test_A7_the_hard_triggers_are_exactly_these() -> None:
         "QUOTA_EXHAUSTED",
         "RATE_LIMITED",
         "OVERLOADED",
+        "VENDOR_CUT",
+        "EMPTY_ANSWER",
+        "FORMAT_MISMATCH",
     }
 
 

@@ -28,6 +28,8 @@ STATUSES = {
     Trouble.CLI_NOT_FOUND: 502,
     Trouble.AUTH_MISSING: 502,
     Trouble.FORMAT_MISMATCH: 502,
+    Trouble.VENDOR_CUT: 502,
+    Trouble.EMPTY_ANSWER: 502,
     Trouble.CONTEXT_TOO_LONG: 400,
     Trouble.BAD_REQUEST: 400,
     Trouble.INCAPABLE: 400,
