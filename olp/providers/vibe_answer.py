@@ -66,7 +66,7 @@ class Driver:
             return [Text(text), Settle(REPORT_S)]
         if outcome.get("cause") == "retry":
             # The CLI would ask again by itself, which is a second request for the same answer.
-            return [Text(text), Failed(Trouble.SPAWN_FAILED, "vibe gave up a part of its answer")]
+            return [Text(text), Failed(Trouble.VENDOR_CUT, "vibe gave up a part of its answer")]
         self._partial = text
         return []
 

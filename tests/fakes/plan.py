@@ -48,6 +48,9 @@ from pathlib import Path
 from typing import Any
 
 Action = list[Any]
+BREATH_S = 0.15
+"""Seconds after which what was written has been read."""
+
 Turn = dict[str, Any]
 
 
@@ -66,8 +69,9 @@ def says(*pieces: str, every: float = 0.0, model: str | None = None, **options: 
 
 
 def fails(kind: str, after: Sequence[str] = (), **more: Any) -> Turn:
-    """A failure that the CLI tells, after some pieces of an answer. `more` changes its words."""
-    said: list[Action] = [["say", piece] for piece in after]
+    """A failure that the CLI tells, after some pieces of an answer, in a moment of its own: what is
+    read together is judged together. `more` changes its words."""
+    said: list[Action] = [*(["say", piece] for piece in after), ["sleep", BREATH_S]]
     begun: list[Action] = [["start"], *said] if after else []
     return turn(["init"], *begun, ["fail", kind, more])
 
