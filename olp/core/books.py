@@ -35,7 +35,8 @@ class Now:
 
 
 class Books:
-    """The books of one server. `limits` are each provider's own thresholds."""
+    """The books of one server. `limits` are each provider's own thresholds; `contexts` are the
+    tokens that a model can read, where its CLI has told."""
 
     def __init__(
         self, slots: Slots, breaker: BreakerConfig, limits: Mapping[str, Thresholds]
@@ -47,6 +48,7 @@ class Books:
         self.holds = Holds()
         self.quota = QuotaBook()
         self.vitals = Vitals(slots.limits)
+        self.contexts: dict[Hop, int] = {}
         self._limits = limits
         self._last_error: dict[Hop, tuple[Failed, float]] = {}
 
@@ -66,6 +68,7 @@ class Books:
         self.breaker.forget(provider)
         self.quota.forget(provider)
         self.vitals.forget(provider)
+        self.contexts = {h: n for h, n in self.contexts.items() if h.provider != provider}
         self._last_error = {h: e for h, e in self._last_error.items() if h.provider != provider}
 
     def enter(

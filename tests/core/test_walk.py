@@ -1142,9 +1142,9 @@ LONG = fail(Trouble.CONTEXT_TOO_LONG)
 
 def reading(*tokens: int | None, patience: float = 0.0) -> Walk:
     hops = tuple(map(hop, THREE[: len(tokens)]))
-    contexts = {str(h): n for h, n in zip(hops, tokens, strict=True) if n is not None}
-    chain = Chain("test", hops, contexts=contexts)
-    return Walk(chain, streaming=True, now=NOW, patience=patience)
+    contexts = {h: n for h, n in zip(hops, tokens, strict=True) if n is not None}
+    chain = Chain("test", hops)
+    return Walk(chain, streaming=True, now=NOW, patience=patience, contexts=contexts)
 
 
 @pytest.mark.parametrize(

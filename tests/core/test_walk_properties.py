@@ -105,13 +105,13 @@ def stories(draw: st.DrawFn) -> Story:
     now = draw(st.sampled_from([0.0, 0.1, 1000.0, 98765.4321]))
     streaming = draw(st.booleans())
     hops = tuple(Hop(name, f"m{index}") for index, name in enumerate(PROVIDERS[:count]))
-    contexts = {str(hop): tokens for hop in hops if (tokens := draw(_contexts))}
     walk = Walk(
-        Chain("c", hops, draw(_policies), contexts=contexts),
+        Chain("c", hops, draw(_policies)),
         streaming=streaming,
         now=now,
         clocks={"codex": Clocks(20, 5, 60)},
         patience=draw(st.sampled_from([0.0, 10.0])),
+        contexts={hop: tokens for hop in hops if (tokens := draw(_contexts))},
     )
     story = Story(walk, count, streaming)
     while (hop := walk.next(now)) is not None or walk.full:
@@ -264,14 +264,14 @@ def test_I2_records_are_of_hops_in_order_once_each(story: Story) -> None:
 @everything
 @given(stories())
 def test_A7_after_a_context_that_was_too_small_only_larger_ones_are_asked(story: Story) -> None:
-    contexts = story.walk._chain.contexts
+    contexts = story.walk._contexts
     needs = 0
     ends = {hop: end for hop, end in story.walk.ends if hop in story.asked}
     for hop in story.asked:
-        assert needs == 0 or contexts.get(str(hop), 0) > needs
+        assert needs == 0 or contexts.get(hop, 0) > needs
         end = ends[hop]
         if isinstance(end, Failed) and end.trouble is Trouble.CONTEXT_TOO_LONG:
-            needs = contexts.get(str(hop), 0)
+            needs = contexts.get(hop, 0)
             if not needs:
                 assert hop == story.asked[-1], "nobody knows what would be larger"
 

@@ -33,7 +33,8 @@ An action is a list, its name first. The same action is told in each CLI's own f
     exit CODE, kill SIGNAL      end here, without last words
 
 `{"surveys": {"claude": {"models": [NAME, …], "limits": {…}}, "codex": …}}` is what they tell when
-OLP asks them about themselves; `limits` is in the CLI's own format. A survey is no call.
+OLP asks them about themselves; `limits` is in the CLI's own format, and codex may tell `contexts`,
+tokens by model. A survey is no call.
 
 Without exit or kill the process ends after its last action, with 0, or with the code that its CLI
 has for the failure told.
