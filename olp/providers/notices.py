@@ -23,7 +23,12 @@ everything else for seconds."""
 
 def classify(text: str, patterns: Patterns) -> Trouble | None:
     """The first pattern's trouble that is found in `text`, whatever its case and quotes."""
-    plain = text[:LOOKED_AT].replace("\u2019", "'").replace("\u2219", "\u00b7").replace("\u2022", "\u00b7")
+    plain = (
+        text[:LOOKED_AT]
+        .replace("\u2019", "'")
+        .replace("\u2219", "\u00b7")
+        .replace("\u2022", "\u00b7")
+    )
     for pattern, trouble in patterns:
         if re.search(pattern, plain, re.IGNORECASE):
             return trouble
