@@ -12,6 +12,7 @@ import pytest
 from olp.model import PRIVATE_DIR, Launch
 from olp.runtime import private
 from olp.runtime.private import PrivateFolder
+from olp.runtime.removal import remove
 from tests.runtime.test_removal import nest
 
 
@@ -204,7 +205,7 @@ def test_M6_a_folder_that_is_still_written_to_is_removed_all_the_same(
 ) -> None:
     """Of a killed group the leader is waited for, and the others die a moment later."""
     folder = PrivateFolder(tmp_path, "run-", Launch(("x",), {}))
-    real, tries = private.remove, list[Path]()
+    real, tries = remove, list[Path]()
 
     def removed(path: Path) -> bool:
         tries.append(path)
