@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,8 @@ def nest(folder: Path, depth: int) -> None:
 
 
 @pytest.fixture
-def left(tmp_path: Path) -> Path:
-    """Everything that makes a removal difficult."""
+def left(tmp_path: Path) -> Iterator[Path]:
+    """Everything that makes a removal difficult; pytest itself could not remove it."""
     left = tmp_path / "left"
     left.mkdir()
     (tmp_path / "outside").mkdir(mode=0o750)
@@ -43,7 +44,8 @@ def left(tmp_path: Path) -> Path:
     (locked / "link").symlink_to(tmp_path / "outside")
     locked.chmod(0)
     (left / "locked").chmod(0o500)
-    return left
+    yield left
+    assert remove(left)
 
 
 def stays(tmp_path: Path) -> bool:
