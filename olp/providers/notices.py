@@ -16,10 +16,19 @@ from olp.events import Trouble
 
 Patterns = Sequence[tuple[str, Trouble]]
 
+LOOKED_AT = 4000
+"""Characters of a text that are searched: a notice is short, and a line of many MB would hold up
+everything else for seconds."""
+
 
 def classify(text: str, patterns: Patterns) -> Trouble | None:
     """The first pattern's trouble that is found in `text`, whatever its case and quotes."""
-    plain = text.replace("\u2019", "'").replace("\u2219", "\u00b7").replace("\u2022", "\u00b7")
+    plain = (
+        text[:LOOKED_AT]
+        .replace("\u2019", "'")
+        .replace("\u2219", "\u00b7")
+        .replace("\u2022", "\u00b7")
+    )
     for pattern, trouble in patterns:
         if re.search(pattern, plain, re.IGNORECASE):
             return trouble
@@ -50,20 +59,19 @@ _BLOCKED = re.compile(
 def is_transport_fault(text: str) -> bool:
     """Whether `text` is what an HTTP, TLS or socket library, or the system, raises when the vendor
     cannot be reached or its bytes cannot be read: the provider's fault (SPAWN_FAILED)."""
-    return _TRANSPORT.search(text) is not None
+    return _TRANSPORT.search(text[:LOOKED_AT]) is not None
 
 
 def is_blocked(text: str) -> bool:
     """Whether `text` is an HTML page of a proxy in front of the vendor, or a block by country or
     network. With a 403 that is a vendor that cannot be reached (SPAWN_FAILED), and no login."""
-    return _BLOCKED.search(text) is not None
+    return _BLOCKED.search(text[:LOOKED_AT]) is not None
 
 
 def http_status(text: str) -> int | None:
     """The HTTP status that an error text names (`status 503`, `API Error: 529`), if any."""
-    found = re.search(
-        r"(?:status:?|API Error:|error code:?)\s*\(?([1-5]\d\d)\b", text, re.IGNORECASE
-    )
+    status = r"(?:status:?|API Error:|error code:?)\s*\(?([1-5]\d\d)\b"
+    found = re.search(status, text[:LOOKED_AT], re.IGNORECASE)
     return int(found[1]) if found else None
 
 
@@ -123,6 +131,7 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 def reset_time(text: str, now: datetime) -> float | None:
     """When a limit resets, in epoch seconds, as far as `text` says it. `now` is an aware local
     time: a time of day is the next one after it, in the zone named or else in the zone of `now`."""
+    text = text[:LOOKED_AT]
     if epoch := _EPOCH.search(text):
         return float(epoch[1])
     for span in _SPAN.finditer(text):
