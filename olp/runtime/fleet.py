@@ -61,14 +61,15 @@ class Fleet:
         """A worker for one attempt; it starts when its `async with` block is entered."""
         member = self.members[hop.provider]
         launch, driver = member.provider.launch(request, hop.model, member.setting, self._now())
-        keeps = member.provider.facts.keeps_max_tokens
+        facts = member.provider.facts
         return Worker(
             launch,
             driver,
             self._place,
             self._tasks,
             self._clock,
-            keeps_max_tokens=keeps,
+            keeps_max_tokens=facts.keeps_max_tokens,
+            opening_s=facts.opening_s,
             conversation="replayed" if len(request.turns) > 1 else "new",
         )
 
