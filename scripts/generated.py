@@ -187,11 +187,12 @@ in `olp/core/triggers.py`, and only while no byte of the answer has been sent. *
 failures move on; a soft one means that the hop was not even started. A client error, a missing
 login and a failure of an unknown kind stop the chain at once, with the name of the provider.
 
-A conversation that is too long for a model is a client error, but another model may read more. How much
-each reads, codex tells in its list of models and claude with its answers; `context` of a provider says
-it where the CLI does not. An empty answer moves on as long as another hop can be asked; the last
-one's is given as it is, with finish reason `stop` and `X-OLP-Empty-Answer: true`. A hop that is full is
-passed over, and waited for when nobody else has answered (`queue_s` of `[routing]`).
+A conversation that is too long for a model is a client error, but another model may read more. How
+much each reads, codex tells in its list of models and claude with its answers; `context` of a
+provider says it where the CLI does not. An empty answer moves on as long as another hop can be
+asked; the last one's is given as it is, with finish reason `stop` and `X-OLP-Empty-Answer: true`.
+A hop that is full is passed over, and waited for when nobody else has answered (`queue_s` of
+`[routing]`).
 
 | code | trigger | the chain | what happened | counted by the breaker |
 |---|---|---|---|---|
