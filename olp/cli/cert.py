@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from olp.cli import house
-from olp.cli.keys import state_of
 from olp.config import Config
 from olp.runtime import lan
 from olp.runtime.authority import Made, make
@@ -61,7 +60,7 @@ def command(
     not be touched.
     """
     config = house.read_config(config_file).config
-    state = state_of(config)
+    state = house.state_of(config)
     folder = Path(out) if out else state / "tls"
     made = make(folder, hosts, own_names(), datetime.now(UTC), anew=new_authority)
     click.echo(json.dumps(_as_dict(made), indent=2) if as_json else "\n".join(_told(made, config)))

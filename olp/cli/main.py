@@ -10,7 +10,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from olp import __version__
-from olp.errors import OLPError
+from olp.cli.groups import Group
+from olp.errors import ConfigError, OLPError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("olp.cli.serve", "Start the server."),
@@ -34,7 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Commands(click.Group):
+class Commands(Group):
     """A group that knows its commands by name and loads one when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -68,9 +69,12 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line. A mistake that a person can put right is one line and exit code 2."""
+    """Run the command line. A mistake that a person can put right is a line and exit code 2."""
     try:
         cli()
+    except ConfigError as error:
+        click.echo("\n".join(f"olp: {line}" for line in str(error).splitlines()), err=True)
+        sys.exit(2)
     except OLPError as error:
         click.echo(f"olp: {error}", err=True)
         sys.exit(2)

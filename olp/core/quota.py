@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from olp.config import Thresholds
+from olp.core.words import counted
 from olp.events import Failed, Trouble, Window
 
 UNTOLD_RESET_S = 3600.0
@@ -89,7 +90,9 @@ class QuotaBook:
         limit = limits.daily_request_count_threshold
         made = self.requests(provider, day)
         if limit is not None and made >= limit:
-            return Failed(Trouble.SOFT_TRIGGER, f"{made} requests today, threshold {limit}")
+            return Failed(
+                Trouble.SOFT_TRIGGER, f"{counted(made, 'request')} today, threshold {limit}"
+            )
         return None
 
 

@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from olp.core.words import counted
 from olp.doctor.finding import Finding
 from olp.runtime.place import RunPlace
 from olp.runtime.tables import NewerFile, opened_to_read
@@ -61,7 +62,7 @@ def _sound(path: Path) -> str:
         requests, day = db.execute(query).fetchone() if known else (0, None)
     size = path.stat().st_size / 1024 / 1024
     since = f" since {day}" if day else ""
-    return f"{path} holds {requests:,} requests{since} ({size:.1f} MB)"
+    return f"{path} holds {counted(requests, 'request')}{since} ({size:.1f} MB)"
 
 
 def _room(path: Path, what: str) -> Finding:
