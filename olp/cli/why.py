@@ -74,7 +74,7 @@ def _hop(hop: Mapping[str, Any]) -> str:
         return f"{name}skipped, {why}"
     parts = [why + (f", upstream status {hop['status']}" if hop["status"] else "")]
     began = hop["spawned_ms"]
-    if hop.get("waiting_process"):
+    if hop.get("waiting_process") and began is not None:
         parts.append(f"asked at {began} ms, of a process that waited")
     elif began is not None:
         parts.append(f"started at {began} ms")
