@@ -12,6 +12,7 @@ from olp.cli.checkup import odd_here, wrong_here
 from olp.cli.groups import Group
 from olp.config.provenance import provenance, table
 from olp.providers import all_providers
+from olp.runtime import unit
 
 CONFIG = click.option(
     "--config", "config_file", metavar="FILE", help="Use this configuration file."
@@ -56,4 +57,7 @@ def path(config_file: str | None) -> None:
     """The configuration file in force, and whether it exists; and the file of secrets that a
     service reads beside it."""
     file = house.config_path(config_file)
+    secrets = file.with_name(unit.SECRETS)
     click.echo(f"{file} ({'exists' if file.exists() else 'does not exist: the defaults apply'})")
+    told = "exists" if secrets.exists() else "does not exist: needed only for secrets of a service"
+    click.echo(f"{secrets} ({told})")

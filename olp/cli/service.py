@@ -41,7 +41,8 @@ def install(config_file: str | None, dry_run: bool) -> None:
     """
     config = house.read_config(config_file).config
     path = house.config_path(config_file).absolute()
-    job = unit.job(os.environ, path if path.exists() else None, config.server.drain_s, Path.home())
+    drain_s = config.server.drain_s
+    job = unit.job(os.environ, path, drain_s, Path.home(), named=path.exists())
     file = _file()
     text = unit.launchd_agent(job) if MAC else unit.systemd_unit(job)
     commands = unit.launchd_commands(file, os.getuid()) if MAC else unit.systemd_commands()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -43,7 +44,9 @@ class NoCryptography(OLPError):
     """The library is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("this needs the package cryptography: pip install 'olp[lan]'")
+        super().__init__(
+            f"this needs the package cryptography: {sys.executable} -m pip install cryptography"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,4 +158,5 @@ def test_without_the_library_it_says_what_to_do(tmp_path: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert done.stderr == "olp: this needs the package cryptography: pip install 'olp[lan]'\n"
+    command = f"{sys.executable} -m pip install cryptography"
+    assert done.stderr == f"olp: this needs the package cryptography: {command}\n"

@@ -151,8 +151,20 @@ def test_check(olp: Olp, file: Path, tmp_path: Path) -> None:
 
 
 def test_path(olp: Olp, file: Path, home: Path) -> None:
-    assert olp("config", "path", "--config", str(file)).out == f"{file} (exists)\n"
-    assert olp("config", "path", OLP_CONFIG=str(file)).out == f"{file} (exists)\n"
-    default = olp("config", "path").out
+    secrets = file.with_name("service.env")
+    told = f"{file} (exists)\n{secrets} (does not exist: needed only for secrets of a service)\n"
+    assert olp("config", "path", "--config", str(file)).out == told
+    assert olp("config", "path", OLP_CONFIG=str(file)).out == told
+    default = olp("config", "path").out.splitlines()[0]
     assert default.startswith(str(home))
-    assert default.endswith("olp.toml (does not exist: the defaults apply)\n")
+    assert default.endswith("olp.toml (does not exist: the defaults apply)")
+
+
+@pytest.mark.parametrize("variables", [{}, {"XDG_CONFIG_HOME": "xdg"}, {"OLP_CONFIG": "own.toml"}])
+def test_the_services_secrets_are_where_the_path_says(
+    olp: Olp, home: Path, tmp_path: Path, variables: dict[str, str]
+) -> None:
+    variables = {name: str(tmp_path / value) for name, value in variables.items()}
+    (tmp_path / "own.toml").write_text("")
+    named = olp("config", "path", **variables).out.splitlines()[1].split(" (")[0]
+    assert f"EnvironmentFile=-{named}" in olp("service", "install", "--dry-run", **variables).out
