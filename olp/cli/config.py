@@ -10,7 +10,9 @@ import click
 from olp.cli import client, house
 from olp.cli.checkup import odd_here, wrong_here
 from olp.cli.groups import Group
+from olp.config import Config
 from olp.config.provenance import provenance, table
+from olp.errors import ConfigError
 from olp.providers import all_providers
 from olp.runtime import unit
 
@@ -54,10 +56,15 @@ def check(config_file: str | None) -> None:
 @command.command("path")
 @CONFIG
 def path(config_file: str | None) -> None:
-    """The configuration file in force, and whether it exists; and the file of secrets that a
-    service reads beside it."""
+    """The configuration file in force, the file of secrets that a service reads, and the folder of
+    what OLP keeps."""
     file = house.config_path(config_file)
     secrets = file.with_name(unit.SECRETS)
     click.echo(f"{file} ({'exists' if file.exists() else 'does not exist: the defaults apply'})")
     told = "exists" if secrets.exists() else "does not exist: needed only for secrets of a service"
     click.echo(f"{secrets} ({told})")
+    try:
+        config = house.look_at_config(config_file).config
+    except ConfigError:
+        config = Config()  # the file that was named is not there
+    click.echo(f"{house.state_of(config)} (what OLP keeps)")

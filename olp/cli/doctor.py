@@ -30,9 +30,9 @@ MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yell
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(config_file: str | None, as_json: bool) -> None:
-    """Check this machine, and say how to put right what is wrong. It costs no quota.
+    """Check this machine, and say how to fix what is wrong. It costs no quota.
 
-    Exit code 0: all good. 1: something needs to be put right.
+    Exit code 0: all good. 1: something needs a fix.
     """
     config, findings = _configuration(config_file)
     with Console(stderr=True).status("") as status:
@@ -99,5 +99,5 @@ def _show(findings: Sequence[Finding]) -> None:
             table.add_row("", "", Text(f"fix: {finding.fix}", "bold"))
     console.print(table)
     bad = sum(finding.ok is False for finding in findings)
-    told = f"{bad} of {len(findings)} to put right" if bad else "All good."
+    told = f"{bad} of {len(findings)} to fix" if bad else "All good."
     console.print(Text(told, "bold red" if bad else "bold green"))

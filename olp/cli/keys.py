@@ -206,7 +206,9 @@ def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, Count]]:
     keyring = keyring_of(config)
     ring = keyring.look()
     if ring.trouble:
-        raise OLPError(f"{keyring.path}: {ring.trouble}; the server lets nobody in until then")
+        raise OLPError(
+            f"{keyring.path}: {ring.trouble}; until that is fixed the server refuses every request"
+        )
     today = day_of(time.time())
     return ring.keys, Record(house.state_of(config) / "olp.db").people(today)
 

@@ -16,7 +16,7 @@ from olp.errors import ConfigError, OLPError
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("olp.cli.serve", "Start the server."),
     "keys": ("olp.cli.keys", "Say who may use OLP, and how much."),
-    "doctor": ("olp.cli.doctor", "Check this machine, and say how to put right what is wrong."),
+    "doctor": ("olp.cli.doctor", "Check this machine, and say how to fix what is wrong."),
     "status": ("olp.cli.status", "Show how the running server and its providers are."),
     "top": ("olp.cli.top", "Show the running server as it works."),
     "quota": ("olp.cli.quota", "Show what is left of every plan; lift a hold."),
@@ -26,7 +26,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "chain": ("olp.cli.chain", "Show which hops a model name stands for."),
     "connect": ("olp.cli.connect", "Show how to connect a client, or write its configuration."),
     "discover": ("olp.cli.discover", "List the OLP servers of the local network."),
-    "cert": ("olp.cli.cert", "Make certificates for https, and say how to trust them."),
+    "cert": (
+        "olp.cli.cert",
+        "Make certificates for https, and say how devices learn to trust them.",
+    ),
     "service": ("olp.cli.service", "Run OLP in the background, from boot on."),
     "backup": ("olp.cli.backup", "Write the configuration and the state into one file."),
     "restore": ("olp.cli.restore", "Put back what a backup holds."),
@@ -65,7 +68,7 @@ class Commands(Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="olp")
 def cli() -> None:
-    """One address for every AI subscription in the house."""
+    """One address for all AI subscriptions in a household."""
 
 
 def main() -> None:

@@ -196,7 +196,10 @@ def _greet(
 
 def _about_keys(ring: Ring, config: Config) -> list[str]:
     if ring.trouble:
-        return ["WARNING: nobody is let in, because the keys cannot be read:", f"  {ring.trouble}"]
+        return [
+            "WARNING: every request is refused, because the keys cannot be read:",
+            f"  {ring.trouble}",
+        ]
     if ring.on:
         active = sum(key.state(time.time()) == "active" for key in ring.keys)
         lines = [f"Keys are on: each request needs one, and {active} can be used (olp keys list)."]

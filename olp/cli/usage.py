@@ -88,7 +88,7 @@ def _show(told: Mapping[str, Any]) -> None:
 
 
 TITLES = (
-    *("requests", "failed", "refused", "hung up", "tokens in", "cached", "tokens out", "cost"),
+    *("requests", "failed", "refused", "client left", "tokens in", "cached", "tokens out", "cost"),
     "first content",
 )
 

@@ -30,7 +30,7 @@ def _check(path: Path) -> Finding:
     try:
         return _room(path, _sound(path))
     except NewerFile as error:
-        fix = f"install the newer OLP again, or begin a new record: {_away(path, 'newer')}"
+        fix = f"install the newer OLP again, or start a new record: {_away(path, 'newer')}"
         return Finding(NAME, False, f"{path}: {error}", fix)
     except sqlite3.OperationalError as error:
         fix = "end the program that holds it; OLP then writes what it has kept in memory"
@@ -38,7 +38,7 @@ def _check(path: Path) -> Finding:
             fix = f"see to it that OLP may write there: chmod u+rw {path}"
         return Finding(NAME, False, f"{path} cannot be used: {error}", fix)
     except (sqlite3.Error, OSError) as error:
-        fix = f"begin a new one: {_away(path, 'broken')}"
+        fix = f"start a new one: {_away(path, 'broken')}"
         return Finding(NAME, False, f"{path} is damaged: {error}", fix)
 
 

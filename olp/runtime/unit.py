@@ -84,9 +84,9 @@ def systemd_unit(job: Job) -> str:
         f"Environment={_quoted(f'{name}={value}')}" for name, value in job.environment.items()
     )
     return f"""\
-# Made by `olp service install`, which also makes it anew.
+# Made by `olp service install`; run that again to renew it.
 [Unit]
-Description=OLP, one address for every AI subscription in the house
+Description=OLP, one address for all AI subscriptions in a household
 StartLimitIntervalSec=300
 StartLimitBurst=5
 
@@ -99,7 +99,7 @@ EnvironmentFile=-{_escaped(str(job.secrets))}
 WatchdogSec={WATCHDOG_S}
 Restart=on-failure
 RestartSec=5
-# A mistake in the configuration is not put right by trying again.
+# A mistake in the configuration does not go away by trying again.
 RestartPreventExitStatus=2
 TimeoutStopSec={round(job.drain_s) + STOP_EXTRA_S}
 # The server ends its children itself, and gently; what is left is killed.

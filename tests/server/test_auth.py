@@ -656,7 +656,7 @@ def test_M4_keys_that_cannot_be_read_are_told_at_the_start(serve: Serve, tmp_pat
     (tmp_path / "state" / FILE).write_text("{}")
     served = serve("--host", "0.0.0.0")
     served.url()
-    assert "WARNING: nobody is let in, because the keys cannot be read" in served.out
+    assert "WARNING: every request is refused, because the keys cannot be read" in served.out
 
 
 async def test_M4_the_owners_own_commands_need_no_key(open_: OpenHouse) -> None:
