@@ -134,7 +134,7 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
     (
         "too_many_requests",
         429,
-        "you have too many requests in the air",
+        "you have too many requests in flight",
         "retry after `Retry-After`",
         "wait for one of them to end",
     ),
@@ -155,7 +155,7 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
     (
         "keys_unusable",
         503,
-        "the server cannot read its keys, and lets nobody in",
+        "the server cannot read its keys, and refuses every request",
         "retry",
         "the owner: `olp keys list` says what is wrong",
     ),

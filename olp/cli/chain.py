@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from olp.cli import house
+from olp.cli.groups import Group
 from olp.config import Config
 from olp.core.abilities import able
 from olp.core.chains import Catalogue, Chain
@@ -23,7 +24,7 @@ KINDS = {
 }
 
 
-@click.group("chain")
+@click.group("chain", cls=Group)
 def command() -> None:
     """Show which hops a model name stands for."""
 

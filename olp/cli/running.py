@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from olp.cli import house
 from olp.cli.metrics_site import MetricsSite
 from olp.config import Config
 from olp.errors import OLPError, StartError
-from olp.runtime.keyring import LocalToken
+from olp.runtime.local import LocalToken
 from olp.runtime.log import Log
 from olp.runtime.mdns import announce
 from olp.runtime.notify import Supervisor
@@ -87,7 +88,8 @@ class Running:
     def _let_owner_in(self, port: int) -> None:
         """Let the owner's commands on this machine ask without a key."""
         try:
-            self._local = LocalToken(self._place.state, port)
+            url = re.sub(r"//(0\.0\.0\.0|\[::\])", "//127.0.0.1", self.url)
+            self._local = LocalToken(self._place.state, port, url, self.config.server.tls_cert)
         except OSError as error:
             self._log.warn("no_local_token", reason=error.strerror)
             return

@@ -56,7 +56,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 60.0
     max_messages: Annotated[int, Meta(ge=1, description="messages in one request")] = 4096
     max_requests: Annotated[
-        int, Meta(ge=1, description="requests that one caller may have in the air")
+        int, Meta(ge=1, description="requests that one caller may have in flight")
     ] = 64
     keepalive_s: Annotated[
         Seconds,
@@ -221,7 +221,7 @@ class ProviderConfig(Thresholds, frozen=True, kw_only=True, forbid_unknown_field
     ] = None
     command: Annotated[
         tuple[str, ...],
-        Meta(description="program and leading arguments; unset: its usual name on PATH"),
+        Meta(description="program and first arguments, as a list; unset: its usual name on PATH"),
     ] = ()
     default_model: Annotated[str | None, Meta(description="the model that `auto` asks for")] = None
     models: Annotated[

@@ -210,7 +210,7 @@ class Worker:
     async def begin_again(self) -> None:
         """What happens from now on is of another request."""
         await self._place.tidy()
-        self.report = Report(spawned_at=self._clock())
+        self.report = Report(spawned_at=self._clock(), waits=True)
 
     def carry_out(self, wish: Callable[[], Sequence[Step]]) -> None:
         """Do what a session wants done outside of `receive`."""
