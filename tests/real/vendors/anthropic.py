@@ -16,7 +16,7 @@ from . import ids
 from .plan import Answer, Call, plan
 from .reading import tools_of, turns_of
 from .scenario import Ask, Quota, Scenario, State, ask_of
-from .stream import MidStreamError, Sse, hang_if, linger, paced
+from .stream import MidStreamError, Sse, before_head, hang_if, linger, paced
 
 STRUCTURED_TOOL = "StructuredOutput"
 _STOP = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "refusal"}
@@ -33,6 +33,7 @@ _ERRORS: dict[str, tuple[int, str, str]] = {
     "ERROR500": (500, "api_error", "Internal server error"),
     "AUTH": (401, "authentication_error", "invalid x-api-key"),
     "BADREQ": (400, "invalid_request_error", "messages: bad thing"),
+    "POLICY": (400, "invalid_request_error", "Output blocked by content filtering policy"),
     "CONTEXT": (
         400,
         "invalid_request_error",
@@ -45,14 +46,14 @@ async def messages(request: web.Request, state: State) -> web.StreamResponse:
     body = await request.json()
     ask = read(body)
     scenario = state.choose("anthropic", ask)
-    failed = failure(scenario, body, state.quota)
+    failed = await before_head(request, scenario) or failure(scenario, body, state.quota)
     if failed is not None:
         return failed
     answer = plan(scenario, ask)
     headers = limit_headers(state.quota)
     if not body.get("stream"):
         return web.json_response(whole(body, answer, state, ask.length), headers=headers)
-    sse = Sse(request)
+    sse = Sse(request, state.pace_s)
     await sse.open(headers)
     try:
         writer = _Blocks(sse, ask.length)
@@ -98,6 +99,8 @@ def failure(scenario: Scenario, body: Mapping[str, Any], quota: Quota) -> web.Re
         return None
     status, kind, message = _ERRORS[scenario.name]
     headers: dict[str, str] = {}
+    if scenario.name == "THROTTLE" and scenario.arg:
+        headers = {"retry-after": scenario.arg}
     if scenario.name == "QUOTA":
         headers = limit_headers(quota, rejected=True)
         headers |= {"x-should-retry": "false", "retry-after": str(int(quota.resets_in))}
@@ -157,28 +160,31 @@ async def _stream(
         await writer.end()
     if answer.pieces:
         await writer.begin({"type": "text", "text": ""})
-        async for piece in paced(scenario, answer.pieces):
+        async for piece in paced(writer.sse, scenario, answer.pieces, "content_block_delta"):
             await writer.delta({"type": "text_delta", "text": piece})
         await writer.end()
     for number, call in enumerate(answer.calls):
         await writer.tool_use(call, number)
+    if scenario.name == "ENDS":
+        return
     usage = {"output_tokens": state.usage.output_tokens}
     delta = {"stop_reason": _STOP[answer.finish], "stop_sequence": None}
     await writer.send("message_delta", delta=delta, usage=usage)
     await linger(scenario)
-    await writer.send("message_stop")
+    if scenario.name != "NODONE":
+        await writer.send("message_stop")
 
 
 class _Blocks:
     """Content blocks in order, each with its index, in answer to so many turns."""
 
     def __init__(self, sse: Sse, length: int) -> None:
-        self._sse = sse
+        self.sse = sse
         self._length = length
         self._index = 0
 
     async def send(self, kind: str, **fields: Any) -> None:
-        await self._sse.send({"type": kind, **fields}, kind)
+        await self.sse.send({"type": kind, **fields}, kind)
 
     async def _send(self, kind: str, **fields: Any) -> None:
         await self.send(kind, index=self._index, **fields)
