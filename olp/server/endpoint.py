@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from aiohttp import web
+from aiohttp.http import HttpVersion11
 
 from olp.config import Config
 from olp.dialects import openai_chat
@@ -22,6 +23,7 @@ from olp.runtime.flight import BrokenOff, Reader
 from olp.runtime.service import Service
 from olp.server import headers
 from olp.server.auth import Caller, Gatekeeper, refuse_key_in
+from olp.server.connection import GO_ON, unsupported_encoding
 from olp.server.reply import JSON, REPLY, Reply
 
 DIALECT = "openai-chat"
@@ -32,6 +34,9 @@ READERS = 2
 
 LARGE = 256 * 1024
 """Bytes of a body that is not read in passing."""
+
+ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
+"""What the HTTP library unpacks. It refuses by itself those of them for which it lacks a module."""
 
 CLIENT_STALLED_S = 120.0
 """A client that takes no byte for so long is gone, whatever its connection says."""
@@ -76,8 +81,15 @@ class ChatEndpoint:
                     return await (answer.stream() if order.request.stream else answer.whole())
 
     async def _body(self, http: web.Request) -> bytes:
+        if http.headers.get("Content-Encoding", "identity").lower() not in ENCODINGS:
+            raise unsupported_encoding()
         if http.content.is_eof():
             return await http.read()
+        most = self._config.server.max_body_mb * 1024 * 1024
+        if (http.content_length or 0) > most:
+            raise web.HTTPRequestEntityTooLarge(most, http.content_length or 0)
+        if "Expect" in http.headers and http.version >= HttpVersion11 and http.transport:
+            http.transport.write(GO_ON)
         limit = self._config.server.body_timeout_s
         try:
             async with asyncio.timeout(limit):

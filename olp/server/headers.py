@@ -16,10 +16,15 @@ EXHAUSTED = "X-OLP-Fallback-Exhausted"
 CACHE = "X-OLP-Cache"
 LATENCY = "X-OLP-Latency-Ms"
 REQUEST_ID = "X-OLP-Request-Id"
+VENDORS_REQUEST_ID = "x-request-id"
+"""The same once more: the name under which client libraries show it."""
 IGNORED = "X-OLP-Ignored-Params"
 CONVERSATION = "X-OLP-Conversation"
 
-ALL = (PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, IGNORED, CONVERSATION)
+ALL = (
+    *(PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, VENDORS_REQUEST_ID),
+    *(IGNORED, CONVERSATION),
+)
 
 _UNSAFE = re.compile(r"[^\x20-\x7e]+")
 _KEY = re.compile(r"olp_[A-Za-z0-9_-]{20,}")
