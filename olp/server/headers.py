@@ -20,10 +20,11 @@ VENDORS_REQUEST_ID = "x-request-id"
 """The same once more: the name under which client libraries show it."""
 IGNORED = "X-OLP-Ignored-Params"
 CONVERSATION = "X-OLP-Conversation"
+EMPTY = "X-OLP-Empty-Answer"
 
 ALL = (
     *(PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, VENDORS_REQUEST_ID),
-    *(IGNORED, CONVERSATION),
+    *(IGNORED, CONVERSATION, EMPTY),
 )
 
 _UNSAFE = re.compile(r"[^\x20-\x7e]+")
@@ -51,6 +52,8 @@ def answered(head: Answering, *, show_detail: bool) -> dict[str, str]:
     }
     if head.conversation is not None:
         headers[CONVERSATION] = head.conversation
+    if head.empty:
+        headers[EMPTY] = "true"
     if head.records and show_detail:
         headers[DETAIL] = detail_value(head.records)
     return headers
