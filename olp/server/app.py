@@ -10,6 +10,7 @@ from aiohttp import web
 from olp import __version__
 from olp.config import Config
 from olp.errors import RequestError
+from olp.model import Ability
 from olp.runtime.log import described
 from olp.runtime.service import ModelEntry, Service
 from olp.server import headers
@@ -223,11 +224,15 @@ def _paths(request: web.Request) -> list[str]:
 
 
 def _model(entry: ModelEntry) -> dict[str, Any]:
+    """One model as clients look for it. How much it reads has a name in each of them."""
+    reads = ("context_length", "context_window", "max_model_len")
     return {
         "id": entry.id,
         "object": "model",
-        "created": 0,
+        "created": entry.created,
         "owned_by": entry.owned_by,
+        **({} if entry.context is None else dict.fromkeys(reads, entry.context)),
+        "capabilities": {ability.value: ability in entry.can for ability in Ability},
         "olp_hops": entry.hops,
     }
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import time
 from typing import Any
 
 import pytest
 
+from olp.cli import house as composition
 from tests.conftest import OpenHouse
 from tests.fakes.plan import fails, hangs, says, turn
 from tests.support import BOTH, CHAT, Answer, GoOn, House, ask, soon, until
@@ -188,6 +190,43 @@ async def test_N3_the_models_are_listed_with_their_provider(open_: OpenHouse) ->
         one = await house.request("GET", f"/v1/models/{entry['id']}")
         assert one.body == entry
     assert house.plan.calls() == []
+
+
+async def test_R5_a_model_tells_what_clients_need_to_know(open_: OpenHouse) -> None:
+    began = int(time.time())
+    house = await open_(
+        chains={"evening": ["claude/sonnet", "codex/gpt-5.5", "vibe/m"], "seeing": ["vibe/m"]},
+        providers={
+            "claude": {"context": {"sonnet": 200_000}, "transport": "auto", "warm": 0},
+            "codex": {"context": {"gpt-5.5": 400_000}},
+        },
+    )
+    data = (await house.request("GET", "/v1/models")).body["data"]
+    models = {entry["id"]: entry for entry in data}
+    reads = {name: entry.get("context_length") for name, entry in models.items()}
+    assert reads["claude/sonnet"] == reads["sonnet"] == 200_000
+    assert reads["codex/gpt-5.5"] == 400_000
+    assert reads["evening"] == 200_000, "what each of them can take"
+    for name in ("seeing", "opus"):
+        assert not {"context_length", "context_window", "max_model_len"} & models[name].keys()
+    assert models["sonnet"]["context_window"] == models["sonnet"]["max_model_len"] == 200_000
+    can = {name: entry["capabilities"] for name, entry in models.items()}
+    assert can["sonnet"] == dict.fromkeys(("tools", "images", "files", "schema", "effort"), True)
+    assert can["codex/gpt-5.5"]["tools"] is False, "as a one-shot it cannot"
+    assert can["codex/gpt-5.5"]["schema"] is True
+    assert can["evening"]["tools"] is True, "one of its hops can"
+    created = {entry["created"] for entry in data}
+    assert len(created) == 1 and began <= created.pop() <= time.time()
+    assert (await house.request("GET", "/v1/models/sonnet")).body == models["sonnet"]
+
+
+async def test_R5_a_model_stays_as_old_as_it_was(open_: OpenHouse) -> None:
+    house = await open_()
+    before = (await house.request("GET", "/v1/models/auto")).body
+    found = composition.find_providers(house.server.config)
+    await asyncio.sleep(1.1)
+    house.server.change(house.server.config, found)
+    assert (await house.request("GET", "/v1/models/auto")).body == before
 
 
 async def test_N3_an_unknown_model_is_404(open_: OpenHouse) -> None:
