@@ -179,7 +179,7 @@ class _Answer:
         assert isinstance(head, Answering)
         body = openai_chat.whole(self._order, outputs, id=self._id, created=self._created)
         self._visit.bytes_out = len(body)
-        return web.Response(body=body, content_type=JSON, headers=self._headers(head))
+        return web.Response(body=body, content_type=JSON, headers=self._headers(head, outputs))
 
     async def stream(self) -> web.StreamResponse:
         """The answer as server-sent events, or a JSON error while nothing has gone out."""
@@ -192,7 +192,7 @@ class _Answer:
             return self._refusal(head)
         assert isinstance(head, Answering)
         encoder = openai_chat.StreamEncoder(self._order, id=self._id, created=self._created)
-        response = web.StreamResponse(headers=self._headers(head))
+        response = web.StreamResponse(headers=self._headers(head, outputs))
         response.content_type = encoder.media_type
         response.headers["Cache-Control"] = "no-cache"
         response.headers["X-Accel-Buffering"] = "no"
@@ -238,9 +238,10 @@ class _Answer:
         # A client that has read the last word may hang up before its handler is done.
         self._visit.all_sent = isinstance(outputs[-1], Done | Failed)
 
-    def _headers(self, head: Answering) -> dict[str, str]:
-        ignored = headers.ignored(self._order.request.ignored)
-        return headers.answered(head, show_detail=self._detail) | dict(ignored)
+    def _headers(self, head: Answering, outputs: Sequence[Output]) -> dict[str, str]:
+        """What is known by now: of a stream, by its first piece."""
+        more = {**headers.ignored(self._order.request.ignored), **headers.mismatch(outputs)}
+        return headers.answered(head, show_detail=self._detail) | more
 
     def _refusal(self, end: Refused) -> web.Response:
         more = headers.refused(end, show_detail=self._detail)
