@@ -124,12 +124,14 @@ class Done:
     """The answer is complete, or as complete as it will be.
 
     `truncated` marks an answer whose CLI died under it: usable, but never kept. `empty` marks one
-    that the model ended by itself without a text, a call or a refusal.
+    that the model ended by itself without a text, a call or a refusal. `mismatch` tells how the
+    arguments of a call that the client insisted on break their schema.
     """
 
     finish: Finish = Finish.STOP
     truncated: bool = False
     empty: bool = False
+    mismatch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,13 @@ class RoutingConfig(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["stop", "advance"],
         Meta(description="a hop that is not logged in: stop and say so, or move on"),
     ] = "stop"
+    json: Annotated[
+        Literal["stream", "checked"],
+        Meta(
+            description="a stream of JSON: as it comes, with an error where its end does not "
+            "conform; or in one piece, once it is known to"
+        ),
+    ] = "stream"
     fallback_detail: Annotated[
         Literal["owner_only", "all", "none"],
         Meta(description="who sees the X-OLP-Fallback-Detail header"),

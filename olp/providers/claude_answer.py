@@ -71,6 +71,7 @@ class Driver:
         self._said: list[str] = []
         self._broken = False
         self._schema_call: str | None = None
+        self._in_schema_call = False
         self._streamed: list[str] = []
         self._limit: Mapping[str, Any] = {}
         self._complaint: Mapping[str, Any] | None = None
@@ -143,8 +144,9 @@ class Driver:
                 return self._block(event.get("content_block") or {})
             case "content_block_delta":
                 return self._delta(event.get("delta") or {})
-            case "content_block_stop" if self._calling:
-                return self._call_over()
+            case "content_block_stop":
+                self._in_schema_call = False
+                return self._call_over() if self._calling else []
             case "message_delta":
                 return self._message_delta(event)
             case _:
@@ -166,7 +168,9 @@ class Driver:
         shown = str(block.get("name"))
         self._calling = shown in self._names
         if not self._calling:
-            self._schema_call = block.get("id")
+            # What it is called with is the answer; of two such calls the first is.
+            self._in_schema_call = self._schema_call is None and self._known(shown)
+            self._schema_call = self._schema_call or block.get("id")
             return [] if self._known(shown) else [tried("claude", shown), Halt()]
         self._said = []
         self._calls += 1
@@ -190,6 +194,9 @@ class Driver:
         match delta.get("type"):
             case "text_delta" if not self._structured:
                 self._streamed.append(str(delta.get("text") or ""))
+                return [Text(self._streamed[-1])]
+            case "input_json_delta" if self._in_schema_call:
+                self._streamed.append(str(delta.get("partial_json") or ""))
                 return [Text(self._streamed[-1])]
             case "input_json_delta" if self._calling and delta.get("partial_json"):
                 return [self._arguments(str(delta["partial_json"]))]
@@ -238,13 +245,17 @@ class Driver:
         content = message.get("content")
         for block in content if self._schema_call and isinstance(content, list) else ():
             if block.get("is_error") and block.get("tool_use_id") == self._schema_call:
-                return [_MISMATCH, Halt()]
+                return [*self._not_to_schema(), Halt()]
         return []
+
+    def _not_to_schema(self) -> Sequence[Step]:
+        """What was answered is told as it is: whoever asked checks it."""
+        return [self._spent, Done(Finish.STOP)] if "".join(self._streamed) else [_MISMATCH]
 
     def _result(self, result: Mapping[str, Any]) -> Sequence[Step]:
         subtype = result.get("subtype")
         if subtype == "error_max_structured_output_retries":
-            return [_MISMATCH]
+            return self._not_to_schema()
         if result.get("is_error") or self._complaint is not None:
             return [self._failure({**(self._complaint or {}), **result})]
         if subtype != "success":
@@ -260,6 +271,8 @@ class Driver:
     def _unstreamed(self, result: Mapping[str, Any]) -> Sequence[Step]:
         """The answer where it did not come as deltas: structured, or from an older CLI."""
         if self._structured:
+            if "".join(self._streamed):
+                return []
             value = result.get("structured_output")
             text = result.get("result") or "" if value is None else json.dumps(value)
             return [Text(text)]
