@@ -26,6 +26,7 @@ _Q, _A = Trouble.QUOTA_EXHAUSTED, Trouble.AUTH_MISSING
 
 PATTERNS: Patterns = (
     (r"not your usage limit|temporarily limiting requests", Trouble.RATE_LIMITED),
+    (r"request rejected \(429\)", Trouble.RATE_LIMITED),
     (r"^you've (hit|reached|used) (all )?your\b.*\b(limit|usage|credits?)\b", _Q),
     (r"^(you're|your org(anization)? is|the organization is) out of (extra )?usage", _Q),
     (r"^your (org(anization)?|team|group)('s)? usage credits are (capped|used up)", _Q),
@@ -51,10 +52,9 @@ PATTERNS: Patterns = (
         r"prompt is too long|request too large|input length and .max_tokens. exceed",
         Trouble.CONTEXT_TOO_LONG,
     ),
-    (r"^(image was|pdf) too large|^api error: .* can't help with this", Trouble.BAD_REQUEST),
+    (r"^(image was|pdf) too large|^claude[\w.-]* can't help with this", Trouble.BAD_REQUEST),
     (r"issue with the selected model|is not available with the claude", Trouble.MODEL_NOT_FOUND),
     (r"unrecognized_model", Trouble.MODEL_NOT_FOUND),
-    (r"request rejected \(429\)", Trouble.RATE_LIMITED),
     (r"overloaded|api error: 5\d\d", Trouble.OVERLOADED),
     (r"request timed out|may be incomplete|connection error", Trouble.SPAWN_FAILED),
     (r"unable to connect to api|self-signed certificate", Trouble.SPAWN_FAILED),
