@@ -5,7 +5,7 @@ subscription, a 429 without them is a passing throttle, and the CLI reports the 
 
 ``[[FAIL:{"status": 400, "message": "…", "type": "…", "headers": {…}}]]`` is any error at all, and
 ``[[RAW:[…]]]`` any stream: objects are sent as its events, a text as it stands, ``{"cut": true}``
-drops the connection.
+drops the connection, ``{"wait": 0.5}`` lets time pass.
 """
 
 from __future__ import annotations
@@ -130,6 +130,8 @@ async def _raw(sse: Sse, events: Sequence[Any], message: Mapping[str, Any]) -> N
     for event in events:
         if isinstance(event, str):
             await sse.write(event)
+        elif "wait" in event:
+            await asyncio.sleep(event["wait"])
         elif event.get("cut"):
             await asyncio.sleep(CUT_PAUSE)
             raise Cut
