@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from .. import netns
 from ..test_images import png
 from ..vendors.client import Vendors, tools, turns
 from ..vendors.scenario import Recorded
-from .conftest import MODELS, Family, Ran, need, run
+from .conftest import MODELS, RUN_S, Family, Ran, need, run
 from .table import AFTER, BEFORE, FILE, PICTURE, PROGRAMS, Job, Program
 
 VENDOR = {"claude": "anthropic", "codex": "openai", "vibe": "mistral"}
@@ -138,13 +139,19 @@ def test_N1_llm_and_a_picture_alone(family: Family, home: Path, repo: Path, cli:
 def test_opencode_makes_a_long_conversation_shorter(
     family: Family, vendors: Vendors, home: Path, repo: Path
 ) -> None:
-    """It knows the limit: near its end it asks for a summary before it goes on."""
+    """It knows the limit: near it, it asks for a summary before it goes on."""
     model, program = MODELS["claude"], BY_NAME["opencode"]
     family.connect("opencode", model, home)
     vendors.usage(input_tokens=190_000)
     job = Job(repo, model, program.order(str(repo / FILE), picture=False), False)
     arguments, given = program.command(job)
-    ran = run(need("opencode"), list(arguments), repo, home, input=given)
+    with ThreadPoolExecutor() as pool:
+        work = pool.submit(run, need("opencode"), list(arguments), repo, home, input=given)
+        vendors.wait_for("anthropic", lambda seen: any(map(_asks_to_sum_up, seen)), RUN_S)
+        vendors.usage(input_tokens=100)
+        ran = work.result()
     assert ran.code == 0, _told(ran, family)
-    told = [str(turns(request)[-1]) for request in asked(vendors, "claude")]
-    assert any("summary" in text for text in told), told
+
+
+def _asks_to_sum_up(request: Recorded) -> bool:
+    return request.method == "POST" and "summar" in str(turns(request)[-1])
