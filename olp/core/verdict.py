@@ -18,6 +18,7 @@ from olp.core.triggers import MINUTE_S, RULES, status_of
 from olp.events import Failed, HopRecord, Refused, Trouble
 from olp.model import Hop
 
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One hop that did not answer, and why."""
