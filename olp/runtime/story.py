@@ -6,7 +6,7 @@ No content: no prompt, no answer, and no words of a vendor that could quote one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from olp.core.tokens import BYTES_PER_TOKEN
@@ -159,7 +159,7 @@ class Story:
         if self._answering is None or self._answering.cache == "hit":
             return Usage()
         if self._usage is not None:
-            return self._usage
+            return replace(self._usage, input=self._usage.input + self._usage.beyond)
         output = -(-self._told_bytes // BYTES_PER_TOKEN)
         return Usage(input=prompt(), output=output, estimated=True)
 
@@ -233,7 +233,7 @@ def _usage(usage: Usage | None) -> dict[str, Any] | None:
     if usage is None:
         return None
     return {
-        "input": usage.input,
+        "input": usage.input + usage.beyond,
         "output": usage.output,
         "cached": usage.cached,
         "cache_written": usage.cache_written,
