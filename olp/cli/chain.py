@@ -72,8 +72,8 @@ def _unknown(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) 
         )
     if item is not None:
         return f"{name}: {item.provider.facts.title} is switched off in the configuration"
-    near = catalogue.near(name)
-    known = f"did you mean {near}?" if near else f"known: {', '.join(catalogue.names())}"
+    near, names = catalogue.near(name), ", ".join(catalogue.names())
+    known = f"did you mean {near}?" if near else f"known: {names}" if names else "no CLI was found"
     return f"there is no chain or model {name!r}; {known}"
 
 

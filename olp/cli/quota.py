@@ -98,7 +98,7 @@ def pictures(plans: Mapping[str, Any]) -> list[str]:
         lines.append(f"{name}   {counted(plan['requests_today'], 'request')} through OLP today")
         lines += [f"  {_bar(window)}" for window in plan["windows"]]
         if not plan["windows"]:
-            lines.append("  the CLI tells nothing of its plan")
+            lines.append("  the CLI does not tell how much of the plan is used")
         for hold in plan["holds"]:
             what = hold["model"] or "all models"
             until = local(hold["resets_at"])

@@ -62,7 +62,7 @@ def command(
 
     config, found = read()
     logging.getLogger().addHandler(Libraries(log))
-    place = RunPlace(_state(config, demo=demo))
+    place = RunPlace(_state(config, demo=demo), house.state_of(config) if demo else None)
     swept = place.open()
     try:
         if not demo:

@@ -82,8 +82,9 @@ def _state(provider: Mapping[str, Any]) -> str:
     slots = provider["slots"]
     rate = provider["success_rate"]
     attempts = counted(provider["attempts"], "attempt")
-    seen = "no request yet" if rate is None else f"{rate:.0%} of the last {attempts} answered"
-    text = f"{_word(provider)}, {seen}, {slots['active']} of {counted(slots['max'], 'slot')} in use"
+    seen = "" if rate is None else f"{rate:.0%} of the last {attempts} answered, "
+    word = "not asked yet" if provider["state"] == "unknown" else _word(provider)
+    text = f"{word}, {seen}{slots['active']} of {counted(slots['max'], 'slot')} in use"
     if queued := provider["queued"]:
         text += f", {queued} waiting for one"
     if failure := provider["last_failure"]:
