@@ -1,4 +1,4 @@
-"""Plays the catalogue on every way, and tells it as a table, as JSON and as a piece of a page."""
+"""Plays the catalogue on every way."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from bench.real.faults import FAULTS, Fault
-from bench.real.judge import KINDS, Kind, Verdict, fail
+from bench.real.faults import Fault
+from bench.real.judge import Kind, Verdict, fail
 from bench.real.scene import Scene, Way
 from tests.real.install import Found
 
@@ -21,9 +19,6 @@ CHAINS = (("claude", "codex"), ("codex", "claude"), ("vibe", "claude"))
 TRANSPORTS = ("auto", "oneshot")
 LONGEST_S = 150.0
 """One fault on one way that takes longer has failed."""
-
-LEAST = {"streaming": 11, "buffered": 14}
-"""So many of the sixteen must pass on each way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,69 +119,3 @@ def to_stderr(line: str) -> None:
         print(f"\r\033[K{line[:110]}", end="", file=sys.stderr, flush=True)
     else:
         print(line, file=sys.stderr, flush=True)
-
-
-# --- what came of it ---------------------------------------------------------------------------
-
-
-def column(cells: Sequence[Cell], way: Way) -> list[Cell]:
-    """The cells of one way."""
-    wanted = (way.chain_name, way.mode, way.transport)
-    return [cell for cell in cells if (cell.chain, cell.mode, cell.transport) == wanted]
-
-
-def totals(cells: Sequence[Cell]) -> str:
-    """`pass/partial/safe/fail` of these cells, as four numbers."""
-    counts = Counter(cell.verdict for cell in cells)
-    return "/".join(str(counts[kind]) for kind in KINDS)
-
-
-def short_of(cells: Sequence[Cell], on: Sequence[Way]) -> list[str]:
-    """What is wanted and was not reached; only whole columns are held to their numbers."""
-    short = [
-        f"{cell.fault} {cell.chain}, {cell.mode}, {cell.transport} failed"
-        for cell in cells
-        if cell.verdict == "fail"
-    ]
-    for way in on:
-        mine = column(cells, way)
-        passed = sum(cell.verdict == "pass" for cell in mine)
-        if len(mine) == len(FAULTS) and passed < LEAST[way.mode]:
-            short.append(f"{way.chain_name}, {way.mode}, {way.transport}: only {passed} pass")
-    return short
-
-
-def table(cells: Sequence[Cell], on: Sequence[Way]) -> Iterator[str]:
-    """One table a transport, and below it what is behind everything that is not a pass."""
-    for transport in dict.fromkeys(way.transport for way in on):
-        mine = [way for way in on if way.transport == transport]
-        chains = list(dict.fromkeys(way.chain_name for way in mine))
-        yield f"{'':49} " + " ".join(f"{name:20}" for name in chains) + f"  ({transport})"
-        yield f"{'':4} {'fault':44} " + " ".join(f"{way.mode:10}" for way in mine)
-        for fault in FAULTS:
-            row = [cell for way in mine for cell in column(cells, way) if cell.fault == fault.id]
-            if row:
-                told = " ".join(f"{cell.verdict:10}" for cell in row)
-                yield f"{fault.id:4} {fault.name:44} {told}"
-        sums = " ".join(f"{totals(column(cells, way)):10}" for way in mine)
-        yield f"{'':4} {'pass/partial/safe/fail':44} {sums}"
-    for cell in cells:
-        if cell.verdict != "pass":
-            yield (
-                f"{cell.fault} {cell.chain}, {cell.mode}, {cell.transport}: {cell.verdict}: "
-                f"{cell.what}; {cell.seconds:.1f} s, hops {list(cell.hops)}, "
-                f"asked {list(cell.asked)}, {','.join(cell.codes)}"
-            )
-
-
-def as_json(cells: Sequence[Cell], on: Sequence[Way], found: Mapping[str, Found]) -> dict[str, Any]:
-    """Everything."""
-    return {
-        "clis": {name: one.version for name, one in found.items()},
-        "totals": {
-            f"{way.chain_name}, {way.mode}, {way.transport}": totals(column(cells, way))
-            for way in on
-        },
-        "short_of": short_of(cells, on),
-        "cells": [{name: getattr(cell, name) for name in Cell.__slots__} for cell in cells],
-    }

@@ -114,15 +114,17 @@ async def never_answers(scene: Scene) -> Verdict:
 
 
 async def late_first_word(scene: Scene) -> Verdict:
-    late = f"LATE:4:{WORDS}:{FIRST}"
+    clock = _start_s(scene)
+    late_s = clock + 2
+    late = f"LATE:{late_s:g}:{WORDS}:{FIRST}"
     async with scene.house() as house:
         house.tell(0, late)
-        waited = served(await house.ask(), scene.way, 0, 4.0)
+        waited = served(await house.ask(), scene.way, 0, late_s)
     hurried = {"hops": [HOPS[name] for name in scene.way.chain], "gate_action": "advance"}
-    gate = _first(scene, gate_s=2.0)
-    async with scene.house(chains={"hurried": hurried}, **gate) as house:
+    clocks = _first(scene, opening_s=clock, gate_s=1.0)
+    async with scene.house(chains={"hurried": hurried}, **clocks) as house:
         house.tell(0, late)
-        moved = served(await house.ask(model="hurried"), scene.way, 1, 4.0)
+        moved = served(await house.ask(model="hurried"), scene.way, 1, late_s)
         return await _and_alive(house, waited, moved)
 
 
@@ -190,8 +192,6 @@ async def no_continuation(scene: Scene) -> Verdict:
         house.tell(1, f"FRESH:{WORDS}:{NAMES[1]}:{FIRST}0")
         reply = await house.ask()
         verdict = served(reply, scene.way, 1)
-        if verdict.kind == "safe" and reply.asked[1]:
-            verdict = fail("the next hop was asked after the first word was out")
         if any(f"{FIRST}0" in body for body in house.bodies(1)):
             verdict = fail("the next hop was given what the first one had said")
         return await _and_alive(house, verdict)
@@ -206,11 +206,11 @@ async def down_and_back(scene: Scene) -> Verdict:
         recovery = asyncio.get_running_loop().call_later(minute, house.well, 0)
         try:
             replies = [await _at(began + 4 / SCALE * n, house, f"{n}") for n in range(20)]
-            while replies[-1].hop != 0 and time.monotonic() < began + minute * 1.5:
+            while replies[-1].hop != 0 and time.monotonic() < began + minute * 2:
                 replies.append(await _at(time.monotonic() + 4 / SCALE, house, "back?"))
         finally:
             recovery.cancel()
-        return _flapped(scene.way, replies, began + minute)
+        return flapped(scene.way, replies, began + minute)
 
 
 async def _at(moment: float, house: House, text: str) -> Reply:
@@ -218,13 +218,15 @@ async def _at(moment: float, house: House, text: str) -> Reply:
     return await house.ask(text)
 
 
-def _flapped(way: Way, replies: list[Reply], well_at: float) -> Verdict:
+def flapped(way: Way, replies: list[Reply], well_at: float) -> Verdict:
+    """All of S15, in which hop 0's vendor was well again at `well_at`."""
     verdicts = [_either(reply, way) for reply in replies]
     spent = sum(reply.asked[0] for reply in replies if reply.sent_at < well_at)
     if spent > 6:
         verdicts.append(fail(f"a vendor that is down was asked {spent} times"))
-    back = [r.sent_at - well_at for r in replies if r.hop == 0 and r.sent_at >= well_at]
-    if not back or back[0] > 30 / SCALE:
+    back = [reply for reply in replies if reply.hop == 0 and reply.sent_at >= well_at]
+    late = [r for r in replies if r.hop != 0 and r.sent_at > well_at + 30 / SCALE]
+    if not back or late:
         verdicts.append(fail("hop 0 is not used 30 s after its recovery (to scale)"))
     return all_of(verdicts)
 
@@ -237,11 +239,12 @@ async def accounting(scene: Scene) -> Verdict:
         reply = await house.ask(**more)
         verdict = served(reply, scene.way, 1)
         if verdict.kind == "pass" and reply.answer is not None:
-            verdict = _accounted(reply.answer, scene.way, verdict)
+            verdict = accounted(reply.answer, scene.way, verdict)
         return await _and_alive(house, verdict)
 
 
-def _accounted(answer: Answer, way: Way, verdict: Verdict) -> Verdict:
+def accounted(answer: Answer, way: Way, verdict: Verdict) -> Verdict:
+    """`verdict`, weakened where the usage or the detail is not right."""
     bodies = answer.data if isinstance(answer, Streamed) else [answer.body]
     told = [body["usage"] for body in bodies if body.get("usage")]
     usage = [(one["prompt_tokens"], one["completion_tokens"]) for one in told]
@@ -311,9 +314,10 @@ FAULTS: tuple[Fault, ...] = (
         "S07",
         "first token very late",
         late_first_word,
-        "the stream begins, and its first word comes after 4 s (20 s in the catalogue). Played "
-        'with defaults, where it is waited for, and with `gate_action = "advance"` and a `gate_s` '
-        "of 2 s, where the next hop serves",
+        "the stream begins, and its first word comes after 5 s (17 s where a vibe is started for "
+        "the request; 20 s in the catalogue). Played with defaults, where it is waited for, and "
+        'with `gate_action = "advance"`, an `opening_s` of 3 s (15 s) and a `gate_s` of 1 s, where '
+        "the next hop serves",
     ),
     Fault(
         "S08",

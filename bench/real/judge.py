@@ -72,7 +72,9 @@ def served(reply: Reply, way: Way, hop: int, clocks_s: float = 0.0) -> Verdict:
         return fail(f"{answer.status} {_code(answer)}, with hop {hop} healthy")
     view = view_of(answer)
     if not view.looks_whole:
-        return _broken(view, answer)
+        broken = _broken(view, answer)
+        late = broken.kind == "safe" and any(reply.asked[1:])
+        return fail("the next hop was asked after the first word was out") if late else broken
     if plain(view.text) != plain(text_of(hop)):
         return fail(_not_whole(view.text, hop))
     odd = [*_headers(answer, way, hop), *_late(reply, way, clocks_s)]

@@ -29,7 +29,7 @@ from tests.real.vendors.client import Vendors
 from tests.real.vendors.scenario import Override
 from tests.support import Answer, Client, ask
 
-HOPS = {"claude": "claude/sonnet", "codex": "codex/gpt-5.5", "vibe": "vibe/mockm"}
+HOPS = {"claude": "claude/sonnet", "codex": "codex/gpt-5.5", "vibe": "vibe/mistral-medium-3.5"}
 VENDOR = {"claude": "anthropic", "codex": "openai", "vibe": "mistral"}
 MODELS = {"claude": "sonnet", "codex": "gpt-5.5", "vibe": "mistral-medium-3.5"}
 """What must stand in the model's name wherever that CLI's vendor is asked."""
@@ -116,6 +116,7 @@ class Scene:
         found = {name: self.found[name] for name in self.way.chain}
         config = configuration(found, vendors)
         config["providers"]["codex"] = _retrying(config["providers"]["codex"])
+        config["providers"]["vibe"] = _named(config["providers"]["vibe"])
         hops = [HOPS[name] for name in self.way.chain]
         config["chains"] = {"c": hops, **tables.pop("chains", {})}
         config["server"] = {"port": 0, "state_dir": str(folder / "state"), "drain_s": 1}
@@ -133,6 +134,13 @@ def _retrying(codex: dict[str, Any]) -> dict[str, Any]:
     """A codex provider as an owner writes it: who says nothing of retries gets codex's own."""
     args = [arg.replace(_NO_RETRIES, "") for arg in codex.get("args", ())]
     return {**codex, "args": args}
+
+
+def _named(vibe: dict[str, Any]) -> dict[str, Any]:
+    """vibe with its model under the vendor's own name, as in its own configuration."""
+    config, model = vibe.get("config", {}), HOPS["vibe"].partition("/")[2]
+    models = [{**one, "alias": model} for one in config.get("models", ())]
+    return {**vibe, "config": {**config, "models": models}, "default_model": model}
 
 
 _NO_RETRIES = ",request_max_retries=0,stream_max_retries=0"
@@ -153,12 +161,12 @@ async def _server(file: Path, folder: Path) -> AsyncIterator[str]:
         yield await _address(process, folder / "log")
     finally:
         with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
+            os.kill(process.pid, signal.SIGTERM)
         try:
             async with asyncio.timeout(20):
                 await process.wait()
         except TimeoutError:
-            process.kill()
+            os.kill(process.pid, signal.SIGKILL)
             await process.wait()
 
 
