@@ -26,7 +26,7 @@ from typing import Any, Literal
 import aiohttp
 
 from tests.fakes import NAMES
-from tests.fakes.plan import Call, Plan, Turn, dies, fails, hangs, says, turn
+from tests.fakes.plan import BREATH_S, Call, Plan, Turn, dies, fails, hangs, says, turn
 from tests.support import CHAIN, CHAT, Answer, Client, Streamed, ask, end, runs, write_config
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -594,7 +594,9 @@ async def content_refused(stage: Stage) -> Verdict:
 
 
 async def no_continuation(stage: Stage) -> Verdict:
-    broken = turn(["init"], ["start"], ["say", "word{i} ", 20], ["fail", "overloaded"])
+    broken = turn(
+        ["init"], ["start"], ["say", "word{i} ", 20], ["sleep", BREATH_S], ["fail", "overloaded"]
+    )
     rejects = {**fails("bad"), "when": "word19"}
     async with stage.house(claude=broken, codex=[rejects, says(*NEXT)]) as house:
         answer = await house.ask("the question alone")

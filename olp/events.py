@@ -123,11 +123,13 @@ class Usage:
 class Done:
     """The answer is complete, or as complete as it will be.
 
-    `truncated` marks an answer whose CLI died under it: usable, but never kept.
+    `truncated` marks an answer whose CLI died under it: usable, but never kept. `empty` marks one
+    that the model ended by itself without a text, a call or a refusal.
     """
 
     finish: Finish = Finish.STOP
     truncated: bool = False
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +154,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The models that a CLI says it can ask for, its default first."""
+    """The models that a CLI says it can ask for, its default first, and of how many tokens it says
+    that a model can read them."""
 
     models: tuple[str, ...]
+    contexts: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +169,17 @@ class Keep:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The CLI tells of how many tokens the model that answers can read them."""
+
+    tokens: int
+
+
 Content = Text | CallStarted | CallArguments
 """What an answer is made of, as far as a client may act on it."""
 
-Event = Started | Content | Reasoning | Quota | Usage | Listed | Keep | Done | Failed
+Event = Started | Content | Reasoning | Quota | Usage | Reads | Listed | Keep | Done | Failed
 
 
 class TriggerType(StrEnum):
@@ -198,7 +209,8 @@ class Answering:
     """The first thing a reader gets of an answer: who gives it, and what was tried before.
 
     `hops` is the index of the hop that serves. `conversation` is `new`, `replayed` (the CLI was
-    told of the earlier turns) or `live` (its process had them already).
+    told of the earlier turns) or `live` (its process had them already). `empty` says that nothing
+    follows: no text, no call and no refusal.
     """
 
     provider: str
@@ -207,15 +219,17 @@ class Answering:
     records: tuple[HopRecord, ...] = ()
     cache: str = "miss"
     conversation: str | None = None
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The only thing a reader gets when no hop could answer.
 
-    `advice` says in a clause what to do. `exhausted` lists the chain's providers if all of more
-    than one were tried; `retry_after` is in seconds; `retry` says whether the client's own retry
-    makes sense.
+    `failed` is what decides over status and code, in a detail that tells of every hop that was
+    looked at. `advice` says in a clause what to do. `exhausted` lists the chain's providers if all
+    of more than one were tried; `retry_after` is in seconds; `retry` says whether the client's own
+    retry makes sense.
     """
 
     provider: str

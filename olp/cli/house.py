@@ -237,6 +237,7 @@ def _member(found: Found, config: Config, place: RunPlace) -> Member:
         opening_s=routing.opening_s if options.opening_s is None else options.opening_s,
         gate_s=routing.gate_s if options.gate_s is None else options.gate_s,
         total_s=options.max_spawn_s,
+        fixed=options.opening_s is not None,
     )
     setting = replace(setting_of(found, config, place.state), work=str(place.work))
     return Member(found.provider, setting, clocks, options.max_concurrent)

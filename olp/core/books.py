@@ -9,7 +9,7 @@ and the taking, and whatever way the block is left, what was taken is given back
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from olp.config import BreakerConfig, Thresholds
@@ -20,7 +20,7 @@ from olp.core.queue import Queue
 from olp.core.quota import QuotaBook
 from olp.core.slots import Slot, Slots
 from olp.core.triggers import trigger_of
-from olp.core.vitals import Vitals
+from olp.core.vitals import STALE_S, Vitals
 from olp.events import Done, Failed, TriggerType, Trouble
 from olp.model import Hop
 
@@ -35,7 +35,8 @@ class Now:
 
 
 class Books:
-    """The books of one server. `limits` are each provider's own thresholds."""
+    """The books of one server. `limits` are each provider's own thresholds; `contexts` are the
+    tokens that a model can read, where its CLI has told."""
 
     def __init__(
         self, slots: Slots, breaker: BreakerConfig, limits: Mapping[str, Thresholds]
@@ -47,8 +48,9 @@ class Books:
         self.holds = Holds()
         self.quota = QuotaBook()
         self.vitals = Vitals(slots.limits)
+        self.contexts: dict[Hop, int] = {}
         self._limits = limits
-        self._last_error: dict[Hop, Failed] = {}
+        self._last_error: dict[Hop, tuple[Failed, float]] = {}
 
     def adopt(
         self, slots: Mapping[str, int], breaker: BreakerConfig, limits: Mapping[str, Thresholds]
@@ -66,22 +68,32 @@ class Books:
         self.breaker.forget(provider)
         self.quota.forget(provider)
         self.vitals.forget(provider)
+        self.contexts = {h: n for h, n in self.contexts.items() if h.provider != provider}
         self._last_error = {h: e for h, e in self._last_error.items() if h.provider != provider}
 
     def enter(
-        self, hop: Hop, chain_limits: Thresholds | None, now: Now, *, forced: bool = False
+        self,
+        hop: Hop,
+        chain_limits: Thresholds | None,
+        now: Now,
+        *,
+        forced: bool = False,
+        in_turn: bool = False,
     ) -> Pass | Failed:
         """What an attempt at `hop` needs, or why it cannot be made. `forced` passes an open
-        circuit: the request has nowhere else to go."""
+        circuit: the request has nowhere else to go. A slot that others wait for is only for whoever
+        is `in_turn`."""
         unwanted = self._unwanted(hop, chain_limits, now, forced=forced)
         if unwanted is not None:
-            return self._with_last_error(hop, unwanted)
+            return self._with_last_error(hop, unwanted, now)
+        if not in_turn and self.queue.first(hop.provider):
+            return self.slots.full(hop.provider)
         slot = self.slots.take(hop.provider)
         if isinstance(slot, Failed):
             return slot
         self.quota.count(hop.provider, now.day)
         probe = self.breaker.enter(hop)
-        return Pass(slot, (*self.holds.enter(hop), *([probe] if probe else [])))
+        return Pass(hop, slot, (*self.holds.enter(hop), *([probe] if probe else [])))
 
     def _unwanted(
         self, hop: Hop, chain_limits: Thresholds | None, now: Now, *, forced: bool
@@ -100,14 +112,14 @@ class Books:
             resets_at=now.wall + left,
         )
 
-    def _with_last_error(self, hop: Hop, skipped: Failed) -> Failed:
-        """A skip says what really went wrong the last time, so that nobody has to look for it."""
-        last = self._last_error.get(hop)
-        if last is None or skipped.trouble is Trouble.QUOTA_HOLD:
+    def _with_last_error(self, hop: Hop, skipped: Failed, now: Now) -> Failed:
+        """A skip says what really went wrong the last time, so that nobody has to look for it. A
+        hold says so itself, and what is long ago has nothing to do with it."""
+        last, at = self._last_error.get(hop, (None, 0.0))
+        if last is None or skipped.trouble is Trouble.QUOTA_HOLD or now.steady - at > STALE_S:
             return skipped
-        detail = f"{skipped.detail}; its last error: {last.trouble}: {last.detail}"
-        return Failed(
-            skipped.trouble, detail, resets_at=skipped.resets_at, model_limit=skipped.model_limit
+        return replace(
+            skipped, detail=f"{skipped.detail}; its last error: {last.trouble}: {last.detail}"
         )
 
     def note(self, hop: Hop, end: Done | Failed, now: Now) -> str | None:
@@ -117,19 +129,25 @@ class Books:
         if isinstance(end, Done):
             self._last_error.pop(hop, None)
         elif _real_error(end):
-            self._last_error[hop] = end
+            self._last_error[hop] = end, now.steady
         return self.breaker.note(hop, end, now.steady)
 
 
 class Pass:
-    """The right to make one attempt. Leaving its block gives back what it holds."""
+    """The right to make one attempt at `hop`. Leaving its block gives back what it holds."""
 
-    def __init__(self, slot: Slot, probes: tuple[Probe, ...]) -> None:
+    def __init__(self, hop: Hop, slot: Slot, probes: tuple[Probe, ...]) -> None:
+        self.hop = hop
         self._slot = slot
         self._probes = probes
 
     def __enter__(self) -> Pass:
         return self
+
+    def answered(self) -> None:
+        """The answer is complete: its slot is free before its last word goes out, so that whoever
+        waited for that word finds it free. The process may still be on its way out."""
+        self._slot.answered()
 
     def __exit__(
         self,

@@ -76,7 +76,7 @@ class Cache:
 
 def _complete(events: Sequence[Event]) -> bool:
     end = events[-1] if events else None
-    if not isinstance(end, Done) or end.truncated or end.finish is not Finish.STOP:
+    if not isinstance(end, Done) or end.truncated or end.empty or end.finish is not Finish.STOP:
         return False
     return not any(isinstance(event, Failed) for event in events)
 

@@ -1,8 +1,9 @@
-"""The days by which things are counted."""
+"""The days by which things are counted, and spans of time in words."""
 
 from __future__ import annotations
 
-from datetime import datetime
+import math
+from datetime import datetime, time, timedelta
 from functools import lru_cache
 
 
@@ -14,3 +15,23 @@ def day_of(at: float) -> str:
 @lru_cache(maxsize=8)
 def _day_of(second: int) -> str:
     return datetime.fromtimestamp(second).date().isoformat()
+
+
+def midnight_after(at: float) -> float:
+    """When the local day of `at` ends; both in epoch seconds."""
+    day = datetime.fromtimestamp(at).date() + timedelta(days=1)
+    return datetime.combine(day, time()).timestamp()
+
+
+def lasting(seconds: float) -> str:
+    """A span in the words of whoever has to wait for its end: `45 s`, `26 min`, `3 h 05 min`."""
+    whole = math.ceil(seconds)
+    if whole <= 90:
+        return f"{max(whole, 1)} s"
+    minutes = math.ceil(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60:02} min"
+    hours = math.ceil(seconds / 3600)
+    return f"{hours // 24} days {hours % 24} h"

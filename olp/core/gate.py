@@ -3,7 +3,8 @@
 A hop that dies before its first word must leave the client untouched, so that the next one can
 serve as if nothing had been. So start-up notices, thinking and quota readings wait here. The first
 real content opens the gate, a tool call as well as text; from then on everything passes untouched.
-Without streaming only the end of the answer opens it.
+White space is no content: an answer that has nothing else is none. Without streaming only the end
+of the answer opens it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Gate:
 
     def offer(self, event: Event) -> tuple[Event, ...]:
         """Take one event in, and get those that may pass now."""
-        if isinstance(event, Text) and event.text:
+        if isinstance(event, Text) and event.text.strip():
             self.has_text = True
         if isinstance(event, CallStarted):
             self.has_call = True
@@ -47,10 +48,10 @@ class Gate:
             case Done():
                 return True
             case Text(text):
-                return self._streaming and bool(text)
+                return self._streaming and bool(text.strip())
             case CallStarted():
                 return self._streaming
             case Reasoning(text):
-                return self._streaming and self._reasoning_opens and bool(text)
+                return self._streaming and self._reasoning_opens and bool(text.strip())
             case _:
                 return False

@@ -11,14 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from olp.core.latch import Latch, Probe
+from olp.core.triggers import UNTOLD_HOLD_S
 from olp.events import Done, Failed, Trouble
 from olp.model import Hop
 
 MAX_HOLD_S = 15 * 60.0
 """Seconds that a hold lasts at most before one request probes again."""
-
-UNTOLD_HOLD_S = 5 * 60.0
-"""Seconds of a hold where the vendor did not say when its limit resets."""
 
 Scope = tuple[str, str | None]
 """A provider, and the model whose limit it is, or None for the whole plan."""
@@ -45,9 +43,10 @@ class Holds:
         for scope in self._scopes(hop):
             hold = self._holds.get(scope)
             if hold is not None and hold.latch.blocks(now):
+                whose = "plan" if scope[1] is None else f"limit for {scope[1]}"
                 return Failed(
                     Trouble.QUOTA_HOLD,
-                    f"left alone until its limit resets; it said: {hold.reason}",
+                    f"the {whose} of {scope[0]} is used up; it said: {hold.reason}",
                     resets_at=hold.resets_at,
                     model_limit=scope[1] is not None,
                 )
@@ -76,6 +75,10 @@ class Holds:
         for scope in gone:
             del self._holds[scope]
         return len(gone)
+
+    def used_up(self, provider: str) -> bool:
+        """Whether the whole plan is held, or was and nobody has found out since."""
+        return (provider, None) in self._holds
 
     def report(self, now: float) -> Iterable[tuple[Scope, float, float | None, str]]:
         """Each hold: scope, seconds until the next probe, reset in epoch seconds, reason."""

@@ -1,64 +1,72 @@
-"""Who waits for a slot of a provider, and whose turn it is.
+"""Who waits for a slot, and whose turn it is.
 
-Persons take turns: after one of theirs was served, a person is the last in line, however many they
-have waiting. So somebody with twenty requests delays somebody with one by one answer and not by
-twenty. Whoever comes while others wait goes behind them, or the line would be for the polite.
+A request waits for the first slot of any of the providers that could answer it. Persons take turns:
+after one of theirs was served, a person is the last in line, however many they have waiting. So
+somebody with twenty requests delays somebody with one by one answer and not by twenty. Whoever
+comes while others wait goes behind them, or the line would be for the polite.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """One place in a line. `wake` is called when it may be its turn."""
+    """One place in the line, for a slot of any of `providers`. `wake` is called when it may be its
+    turn."""
 
-    provider: str
     person: str
+    providers: frozenset[str]
     wake: Callable[[], None]
 
 
 class Queue:
-    """The lines of all providers. A person's tickets stand in the order in which they came; the
-    persons stand in the order of their turns."""
+    """The line. A person's tickets stand in the order in which they came; the persons stand in the
+    order of their turns."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, dict[str, list[Ticket]]] = {}
+        self._line: dict[str, list[Ticket]] = {}
 
     def __repr__(self) -> str:
-        lines = {p: {n: len(t) for n, t in line.items()} for p, line in self._lines.items()}
-        return f"Queue({lines})"
+        return f"Queue({ {person: len(tickets) for person, tickets in self._line.items()} })"
 
     def waiting(self, provider: str) -> int:
-        """How many wait for `provider`."""
-        return sum(len(tickets) for tickets in self._lines.get(provider, {}).values())
+        """How many wait for a slot of `provider`, among others perhaps."""
+        return sum(provider in t.providers for tickets in self._line.values() for t in tickets)
 
-    def join(self, provider: str, person: str, wake: Callable[[], None]) -> Ticket:
+    def join(self, providers: Iterable[str], person: str, wake: Callable[[], None]) -> Ticket:
         """The last place of the person's own."""
-        ticket = Ticket(provider, person, wake)
-        self._lines.setdefault(provider, {}).setdefault(person, []).append(ticket)
+        ticket = Ticket(person, frozenset(providers), wake)
+        self._line.setdefault(person, []).append(ticket)
         return ticket
 
     def first(self, provider: str) -> Ticket | None:
-        """Whose turn it is."""
-        line = self._lines.get(provider)
-        return next(iter(line.values()))[0] if line else None
+        """Whose turn it is at the next slot of `provider`."""
+        for tickets in self._line.values():
+            for ticket in tickets:
+                if provider in ticket.providers:
+                    return ticket
+        return None
+
+    def narrow(self, ticket: Ticket, providers: Iterable[str]) -> None:
+        """Wait for these providers alone. Whoever is next at one that is given up is woken."""
+        before, ticket.providers = ticket.providers, frozenset(providers)
+        for provider in before - ticket.providers:
+            self.freed(provider)
 
     def leave(self, ticket: Ticket, *, served: bool) -> None:
-        """Give up a place; a person who was served goes to the end. The next one is woken, since
-        what this one left may be there for it."""
-        line = self._lines[ticket.provider]
-        tickets = line[ticket.person]
+        """Give up a place; a person who was served goes to the end. The next ones are woken, since
+        what this one left may be there for them."""
+        tickets = self._line[ticket.person]
         tickets.remove(ticket)
         if not tickets or served:
-            del line[ticket.person]
+            del self._line[ticket.person]
         if tickets and served:
-            line[ticket.person] = tickets
-        if not line:
-            del self._lines[ticket.provider]
-        self.freed(ticket.provider)
+            self._line[ticket.person] = tickets
+        for provider in ticket.providers:
+            self.freed(provider)
 
     def freed(self, provider: str) -> None:
         """A slot of `provider` may be free."""

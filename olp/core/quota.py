@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from olp.config import Thresholds
+from olp.core.days import midnight_after
 from olp.events import Failed, Trouble, Window
 
 UNTOLD_RESET_S = 3600.0
@@ -89,7 +90,8 @@ class QuotaBook:
         limit = limits.daily_request_count_threshold
         made = self.requests(provider, day)
         if limit is not None and made >= limit:
-            return Failed(Trouble.SOFT_TRIGGER, f"{made} requests today, threshold {limit}")
+            said = f"{made} requests today, threshold {limit}"
+            return Failed(Trouble.SOFT_TRIGGER, said, resets_at=midnight_after(wall))
         return None
 
 

@@ -39,6 +39,7 @@ class Shaper:
         self._format = as_format(request).format
         self._answer: list[str] = []
         self._bytes = 0
+        self._calls = 0
         self._called: list[str] = []
         self._half = ""
         self._usage: Usage | None = None
@@ -61,6 +62,7 @@ class Shaper:
             case Reasoning(text):
                 return [Reasoning(repaired(text))]
             case CallStarted():
+                self._calls += 1
                 return [*self._before_calls(), *([] if self.over else [event])]
             case CallArguments(index, text):
                 self._called.append(self._whole(text))
@@ -113,7 +115,8 @@ class Shaper:
         text = "".join(self._answer)
         usage = self._final_usage(text, cut_short)
         if self._format is None:
-            return [usage, done]
+            silent = done.finish is Finish.STOP and not (cut_short or text.strip() or self._calls)
+            return [usage, replace(done, empty=True) if silent else done]
         if done.finish is not Finish.STOP:
             shown = text and not self._request.must_call
             return [*([Text(text)] if shown else []), usage, done]
@@ -128,10 +131,11 @@ class Shaper:
         return [*call, usage, done]
 
     def _failed(self, failed: Failed) -> list[Event]:
-        """Of a CLI that died, the text is usable, so that it needs its end and its usage too.
-        Where nothing has gone out yet there is no such text: another hop may do better."""
+        """Of a CLI that died, the text is usable, so that it needs its end and its usage too. A
+        living one that tells of a failure (VENDOR_CUT and all others) has said that its text is
+        none, and JSON that is not whole is of no use either."""
         dead = failed.trouble is Trouble.SPAWN_FAILED and self._format is None
-        usable = dead and bool(self._answer)
+        usable = dead and bool("".join(self._answer).strip())
         out = self._rest() if usable else []
         if self.over:
             return out

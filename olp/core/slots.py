@@ -1,7 +1,12 @@
 """How many processes each provider may run at one time.
 
-Taking a slot is one synchronous step, so nothing can come between the check and the taking. There
-is no queue: a full provider is a reason to ask the next one.
+Taking a slot is one synchronous step, so nothing can come between the check and the taking. A full
+provider is a reason to ask the next one.
+
+A slot is for an answer, and a process may need seconds to end when its answer is there. So the slot
+is free as soon as the answer is complete, and whoever waited for that answer finds it free; the
+process on its way out is counted apart. There may be as many of these as there are slots: where
+more would come together, the slot stays taken until the process is gone.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ class Slot:
     def __init__(self, slots: Slots, provider: str) -> None:
         self._slots: Slots | None = slots
         self._provider = provider
+        self._leaving = False
 
     def __enter__(self) -> Slot:
         return self
@@ -30,21 +36,35 @@ class Slot:
     ) -> None:
         self.give_back()
 
+    def answered(self) -> None:
+        """The answer is complete, and its process is on its way out."""
+        slots, name = self._slots, self._provider
+        if slots is None or self._leaving or slots.leaving[name] >= slots.limits[name]:
+            return
+        self._leaving = True
+        slots.leaving[name] += 1
+        slots.free(name)
+
     def give_back(self) -> None:
-        """Free the slot. A second call does nothing."""
-        if self._slots is not None:
-            slots, self._slots = self._slots, None
-            slots.active[self._provider] -= 1
-            slots.on_free(self._provider)
+        """The process is gone, if there was one. A second call does nothing."""
+        slots, self._slots = self._slots, None
+        if slots is None:
+            return
+        if self._leaving:
+            slots.leaving[self._provider] -= 1
+        else:
+            slots.free(self._provider)
 
 
 class Slots:
-    """The counters. `active` is the number of slots taken now, by provider; `on_free` is called
-    with the provider of each slot that was given back."""
+    """The counters. `active` is the number of slots taken now, by provider, and `leaving` that of
+    processes whose answer is complete; `on_free` is called with the provider of each slot that
+    became free."""
 
     def __init__(self, limits: Mapping[str, int]) -> None:
         self.limits = dict(limits)
         self.active = dict.fromkeys(limits, 0)
+        self.leaving = dict.fromkeys(limits, 0)
         self.on_free: Callable[[str], None] = lambda provider: None
 
     def __repr__(self) -> str:
@@ -56,14 +76,26 @@ class Slots:
         keeps its limit for the answers that still use it."""
         self.limits |= limits
         self.active = dict.fromkeys(self.limits, 0) | self.active
+        self.leaving = dict.fromkeys(self.limits, 0) | self.leaving
+        for provider in limits:
+            self.on_free(provider)  # there may be more of them now
 
     def take(self, provider: str) -> Slot | Failed:
         """A slot of `provider`, or the CONCURRENCY_LIMIT failure that says how full it is."""
         if self.active[provider] >= self.limits[provider]:
-            return Failed(
-                Trouble.CONCURRENCY_LIMIT,
-                f"no free slot: providerName={provider} maxConcurrent={self.limits[provider]} "
-                f"activeSpawns={self.active[provider]}",
-            )
+            return self.full(provider)
         self.active[provider] += 1
         return Slot(self, provider)
+
+    def full(self, provider: str) -> Failed:
+        """What it means for a request that no slot of `provider` is free for it."""
+        return Failed(
+            Trouble.CONCURRENCY_LIMIT,
+            f"no free slot: providerName={provider} maxConcurrent={self.limits[provider]} "
+            f"activeSpawns={self.active[provider]}",
+        )
+
+    def free(self, provider: str) -> None:
+        """One that was taken is free."""
+        self.active[provider] -= 1
+        self.on_free(provider)

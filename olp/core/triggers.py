@@ -18,17 +18,28 @@ CLIENT_ERROR_STATUSES = frozenset({400, 401, 403, 404, 422})
 HARD_STATUSES = frozenset({402, 408, 409, 425, 429})
 """Upstream statuses below 500 that mean: not here, not now."""
 
+SATURATED_S = 2.0
+"""Seconds until a slot is free, since an answer usually ends within seconds."""
+
+MINUTE_S = 60.0
+"""Seconds for a throttle, an overload or a mishap: most are over by then."""
+
+UNTOLD_HOLD_S = 5 * 60.0
+"""Seconds for a used-up plan whose vendor did not say when it resets."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One row. `status` is the HTTP status when the failure reaches the client, `meaning` says in
-    a clause what happened, `advice` what a person can do."""
+    a clause what happened, `advice` what a person can do. `again_s` is after how many seconds the
+    hop may be well again where nobody has told when; None if that is no question of time."""
 
     trigger: TriggerType
     status: int
     meaning: str
     advice: str
     counted_by_breaker: bool = False
+    again_s: float | None = None
 
 
 _HARD = TriggerType.HARD
@@ -42,6 +53,7 @@ RULES: Mapping[Trouble, Rule] = MappingProxyType(
             "the CLI ended without a complete answer",
             "try again; if it stays, run `olp doctor` on the server",
             counted_by_breaker=True,
+            again_s=MINUTE_S,
         ),
         Trouble.VENDOR_CUT: Rule(
             _HARD,
@@ -49,6 +61,7 @@ RULES: Mapping[Trouble, Rule] = MappingProxyType(
             "the vendor's answer broke off, as its CLI reports",
             "try again; if it stays, the vendor has trouble of its own",
             counted_by_breaker=True,
+            again_s=MINUTE_S,
         ),
         Trouble.EMPTY_ANSWER: Rule(
             _HARD,
@@ -56,6 +69,7 @@ RULES: Mapping[Trouble, Rule] = MappingProxyType(
             "the answer has no text, no call and no refusal",
             "try again, or ask in other words",
             counted_by_breaker=True,
+            again_s=MINUTE_S,
         ),
         Trouble.CLI_NOT_FOUND: Rule(
             _HARD,
@@ -69,24 +83,28 @@ RULES: Mapping[Trouble, Rule] = MappingProxyType(
             "the vendor did not answer in the time allowed",
             "try again, or a shorter request",
             counted_by_breaker=True,
+            again_s=MINUTE_S,
         ),
         Trouble.CONCURRENCY_LIMIT: Rule(
             _HARD,
             429,
             "all of the provider's slots are taken",
             "try again in a few seconds",
+            again_s=SATURATED_S,
         ),
         Trouble.QUOTA_EXHAUSTED: Rule(
             _HARD,
             429,
             "the subscription's allowance is used up",
-            "wait for the reset, or add another provider to the chain",
+            "wait for the reset",
+            again_s=UNTOLD_HOLD_S,
         ),
         Trouble.RATE_LIMITED: Rule(
             _HARD,
             429,
             "the vendor asks for fewer requests at a time",
             "try again in a minute",
+            again_s=MINUTE_S,
         ),
         Trouble.OVERLOADED: Rule(
             _HARD,
@@ -94,6 +112,7 @@ RULES: Mapping[Trouble, Rule] = MappingProxyType(
             "the vendor has trouble of its own (an overload or a server error)",
             "try again in a minute",
             counted_by_breaker=True,
+            again_s=MINUTE_S,
         ),
         Trouble.AUTH_MISSING: Rule(
             TriggerType.AUTH_MISSING,
@@ -142,12 +161,14 @@ RULES: Mapping[Trouble, Rule] = MappingProxyType(
             429,
             "the provider said that its allowance is used up, and is left alone for a while",
             "wait for the reset; `olp quota clear` lifts the hold",
+            again_s=UNTOLD_HOLD_S,
         ),
         Trouble.CIRCUIT_OPEN: Rule(
             _SOFT,
             503,
             "the provider failed several times in a row and is left alone for a minute",
             "try again in a minute",
+            again_s=MINUTE_S,
         ),
         Trouble.DEADLINE: Rule(
             _SOFT,

@@ -1,8 +1,8 @@
 """What a client is told when no hop could answer.
 
-All hops failed: the first hop's error, for that is the provider the request was meant for. A stop
-in mid-chain: the error that stopped it. Either way with the time after which asking again makes
-sense, so that nobody has to guess it by asking.
+All hops failed: the first hop's error, for that is the provider the request was meant for, and a
+sentence on what happened to each. A stop in mid-chain: the error that stopped it. Either way with
+the time after which asking again makes sense, so that nobody has to guess it by asking.
 """
 
 from __future__ import annotations
@@ -12,16 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from olp.core.chains import Chain
+from olp.core.days import lasting
 from olp.core.scrub import scrub
-from olp.core.triggers import RULES, status_of
+from olp.core.triggers import MINUTE_S, RULES, status_of
 from olp.events import Failed, HopRecord, Refused, Trouble
 from olp.model import Hop
-
-SATURATED_RETRY_S = 2
-"""Retry-After when every slot of the chain is taken: an answer usually ends within seconds."""
-
-UNKNOWN_RESET_RETRY_S = 60
-"""Retry-After for a limit whose reset no vendor told, against retry storms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +44,22 @@ def verdict(
     if told is not origin:
         # The headers name the first hop, which could not have answered this request at all.
         failed = replace(failed, detail=f"{told.hop.provider}: {failed.detail}")
+    if len(failures) > 1 and not stopped:
+        failed = replace(failed, detail=f"{failed.detail.rstrip('.')}. {_tale(failures, wall)}")
     providers = tuple(hop.provider for hop in chain.hops)
     status = status_of(told.failed)
-    saturated = {f.failed.trouble for f in failures} == {Trouble.CONCURRENCY_LIMIT}
+    wait = _wait(failures, wall) if status in (429, 503) else None
     return Refused(
         origin.hop.provider,
         origin.hop.model,
         told.index if stopped else len(chain.hops),
         failed,
         status,
-        RULES[told.failed.trouble].advice,
+        _advice(told.failed.trouble, len(chain.hops), None if stopped else wait),
         tuple(records),
         providers if not stopped and len(providers) > 1 else (),
-        _retry_after(failures, status, saturated, wall),
-        retry=saturated,
+        None if wait is None else max(1, math.ceil(wait)),
+        retry={f.failed.trouble for f in failures} == {Trouble.CONCURRENCY_LIMIT},
     )
 
 
@@ -72,19 +69,44 @@ def _first(failures: Sequence[Failure]) -> Failure:
     return next(able, failures[0])
 
 
-def _retry_after(
-    failures: Sequence[Failure], status: int, saturated: bool, wall: float
-) -> int | None:
-    if saturated:
-        return SATURATED_RETRY_S
-    if status not in (429, 503):
-        return None
-    waits = [f.failed.resets_at - wall for f in failures if f.failed.resets_at is not None]
-    if any(
-        f.failed.trouble is Trouble.RATE_LIMITED and f.failed.resets_at is None for f in failures
-    ):
-        waits.append(UNKNOWN_RESET_RETRY_S)  # a throttle is over soon, whatever other plans say
-    return max(1, math.ceil(min(waits))) if waits else UNKNOWN_RESET_RETRY_S
+def _wait(failures: Sequence[Failure], wall: float) -> float:
+    """Seconds until any of the hops may be well again."""
+    waits = [wait for f in failures if (wait := _well_in(f.failed, wall)) is not None]
+    return min(waits, default=MINUTE_S)
+
+
+def _well_in(failed: Failed, wall: float) -> float | None:
+    """Seconds until the hop that failed like this may be well again, as far as time is what it
+    needs: as its vendor told, or as it usually takes."""
+    if failed.resets_at is not None and failed.trouble is not Trouble.CONCURRENCY_LIMIT:
+        return max(0.0, failed.resets_at - wall)
+    return RULES[failed.trouble].again_s
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def _tale(failures: Sequence[Failure], wall: float) -> str:
+    """What happened to each hop, a sentence each. In OLP's words: a vendor's are for the owner, who
+    finds them in the detail header and the log."""
+    return " ".join(
+        f"{f.hop}: {RULES[f.failed.trouble].meaning}{_back(f.failed, wall)}." for f in failures
+    )
+
+
+def _back(failed: Failed, wall: float) -> str:
+    if failed.resets_at is None or failed.resets_at <= wall:
+        return ""
+    return f"; it is back in {lasting(failed.resets_at - wall)}"
+
+
+def _advice(trouble: Trouble, hops: int, wait: float | None) -> str:
+    """What to do, so that it fits the chain."""
+    if hops > 1 and wait is not None:
+        return f"try again in {lasting(wait)}"
+    used_up = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.QUOTA_HOLD, Trouble.SOFT_TRIGGER)
+    other = ", or ask for a chain that goes on to another provider" if used_up and hops == 1 else ""
+    return RULES[trouble].advice + other
 
 
 def scrubbed(failed: Failed) -> Failed:

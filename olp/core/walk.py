@@ -1,14 +1,17 @@
 """The whole fallback rule, as one object without a clock or a process.
 
-`next(now)` says which hop to try, or that the walk is over. Each event of an attempt goes through
-`pass_on(event, now)`, which says what may go to the client. Between two events, `wake_at` is the
-time at which `expire(now)` has something to say.
+`next(now)` says which hop to try, or that there is none. The events of an attempt go through
+`pass_on`, or those that were read together through `pass_on_together`, which say what may go to the
+client. Between two of these, `wake_at` is the time at which `expire(now)` has something to say.
 
 The rule itself: hops are tried one at a time in the written order, once each; a hop whose process
 waits for what the request brings (`first`) goes before the others. A failure that is a
 trigger moves the walk on, as long as not one byte has gone to the client; afterwards nothing else
 is ever tried, and the client sees how the answer broke off. What goes out first is always an
 `Answering`, and an `Answering` goes out at most once.
+
+A hop that is merely full is passed over like any other. When nobody else has answered, `full` are
+the hops that are worth waiting for; the one that has a slot first is looked at `again`.
 
 `records` is what the detail header tells, `notes` is what the log tells, and `ends` is how each
 attempt ended, for whoever keeps books; the last two are there to be emptied by the caller.
@@ -17,7 +20,7 @@ attempt ended, for whoever keeps books; the last two are there to be emptied by 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from olp.core.chains import Chain
@@ -49,11 +52,13 @@ HOP_NEEDS_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Seconds: until the vendor begins to answer, from there to the first content, in all."""
+    """Seconds: until the vendor begins to answer, from there to the first content, in all. `fixed`
+    says that the first one is the owner's for this very provider."""
 
     opening_s: float = 240.0
     gate_s: float = 30.0
     total_s: float = 600.0
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,9 @@ NOT_ASKED = frozenset(
 
 
 class Walk:
-    """One request on its way along one chain. `now` is in seconds of any one steady clock."""
+    """One request on its way along one chain. `now` is in seconds of any one steady clock;
+    `patience` is how many of them it may wait in line for a slot, in all. `contexts` are the tokens
+    that hops can read, as far as that is known."""
 
     def __init__(
         self,
@@ -101,8 +108,13 @@ class Walk:
         clocks: Mapping[str, Clocks] | None = None,
         cache: str = "bypass",
         first: int = 0,
+        patience: float = 0.0,
+        contexts: Mapping[Hop, int] | None = None,
     ) -> None:
         self._chain = chain
+        self._patience = patience
+        self._contexts = contexts or {}
+        self._needs = 0
         self._left = [first, *(i for i in range(len(chain.hops)) if i != first)]
         self._began = False
         self._cache = cache
@@ -141,12 +153,50 @@ class Walk:
             self._index = self._left.pop(0)
             hop = self._chain.hops[self._index]
             self._attempt = self._begin(hop, now)
-            late = self._too_late(now)
+            unfit = self._too_late(now) or self._too_small(hop)
             self._began = True
-            if late is None:
+            if unfit is None:
                 return hop
-            self._fail(late)
-        return self._last_resort(now)
+            self._fail(unfit)
+        return None if self.full else self._last_resort(now)
+
+    @property
+    def full(self) -> tuple[Hop, ...]:
+        """The hops to be waited for, when all were looked at: nothing but a free slot is missing
+        for them. None when that has taken too long."""
+        over = self.answered or self._stopped or self._left or self._attempt
+        return () if over else tuple(hop for hop in self._waits() if not self._too_small(hop))
+
+    def _waits(self) -> list[Hop]:
+        """The hops that were full, if they may be waited for."""
+        if self.forced or self._patience <= 0:
+            return []
+        full = (f for f in self._failures if f.failed.trouble is Trouble.CONCURRENCY_LIMIT)
+        return [failure.hop for failure in full]
+
+    def _others(self) -> list[Hop]:
+        """The hops that could still be asked."""
+        return [self._chain.hops[index] for index in self._left] + self._waits()
+
+    def patience(self, now: float) -> float:
+        """For how many seconds `full` may be waited for: less where the request's time is short."""
+        left = self._started_at + self._chain.policy.deadline_s - HOP_NEEDS_S - now
+        return max(0.0, min(self._patience, left))
+
+    def waited(self, seconds: float, *, in_vain: bool) -> None:
+        """So long was waited for a slot. What is still full when that was `in_vain` stays so."""
+        self._patience = 0.0 if in_vain else self._patience - seconds
+
+    def again(self, hop: Hop, now: float) -> None:
+        """A hop that was full is looked at once more."""
+        failure = next(failure for failure in self._failures if failure.hop == hop)
+        self._resume(failure, now)
+
+    def _resume(self, failure: Failure, now: float) -> None:
+        self._failures.remove(failure)
+        self.records = [record for record in self.records if record.hop != failure.index]
+        self._index = failure.index
+        self._attempt = self._begin(failure.hop, now)
 
     def _last_resort(self, now: float) -> Hop | None:
         """A breaker may not be the reason that a request has nowhere to go: if no hop was asked at
@@ -163,10 +213,7 @@ class Walk:
         first = min(open_circuits, key=lambda failure: failure.failed.resets_at or 0.0)
         self.forced = True
         self._forced.add(first.index)
-        self._failures.remove(first)
-        self.records = [record for record in self.records if record.hop != first.index]
-        self._index = first.index
-        self._attempt = self._begin(first.hop, now)
+        self._resume(first, now)
         self._note("breaker_forced_attempt", "warn")
         return first.hop
 
@@ -196,12 +243,33 @@ class Walk:
             return None
         return Failed(Trouble.DEADLINE, f"{max(left, 0):.0f} s of the request's time were left")
 
-    def begin_late(self, now: float) -> None:
-        """The attempt had to wait for a slot: its clocks begin now."""
-        assert self._attempt is not None
-        self._attempt.spawned_at = now
+    def _too_small(self, hop: Hop) -> Failed | None:
+        """Where a model could not read the request, only one is asked that reads more."""
+        reads = self._reads(hop)
+        if self._needs == 0 or reads > self._needs:
+            return None
+        known = f"{reads:,} tokens" if reads else "not known to be larger"
+        said = f"its context is {known}; the request is too long for {self._needs:,} tokens"
+        return Failed(Trouble.INCAPABLE, said, param="messages")
 
     # --- an attempt's events -------------------------------------------------------------------
+
+    def hurry(self, opening_s: float | None) -> None:
+        """The process of this attempt shows when its vendor begins to answer, so that so many
+        seconds without that are enough, unless the owner has set how many."""
+        assert self._attempt is not None
+        clocks = self._attempt.clocks
+        if opening_s is not None and not clocks.fixed:
+            self._attempt.clocks = replace(clocks, opening_s=min(clocks.opening_s, opening_s))
+
+    def pass_on_together(self, events: Sequence[Event], now: float) -> tuple[Output, ...]:
+        """What may go to the client because of `events`, which were read together. Of these, a
+        failure is known before the text beside it has gone out: so it alone decides, unless
+        something of the answer has gone out before."""
+        end = next((event for event in events if isinstance(event, Done | Failed)), None)
+        if isinstance(end, Failed) and self._streaming and not self.answered:
+            events = [end]
+        return tuple(output for event in events for output in self.pass_on(event, now))
 
     def pass_on(self, event: Event, now: float) -> tuple[Output, ...]:
         """What may go to the client because of `event`; events after the last are ignored."""
@@ -210,9 +278,11 @@ class Walk:
             return ()
         if isinstance(event, Failed):
             return self._fail(event)
+        if isinstance(event, Done) and event.empty and not self.answered and self._others():
+            return self._fail(_EMPTY)
         if isinstance(event, Started | Text | CallStarted | Reasoning | Done):
             self._note_start(attempt, event, now)
-        out = self._with_head(attempt.gate.offer(event))
+        out = self._with_head(attempt.gate.offer(event), isinstance(event, Done) and event.empty)
         if isinstance(event, Done):
             spent = round((now - self._started_at) * 1000)
             self._note("answered", "info", model=attempt.model, finish=event.finish, ms=spent)
@@ -229,19 +299,18 @@ class Walk:
             self._note("model_differs", "warn", asked=attempt.hop.model, answered=event.model)
         attempt.model = event.model
 
-    def _with_head(self, events: tuple[Event, ...]) -> tuple[Output, ...]:
+    def _with_head(self, events: tuple[Event, ...], empty: bool) -> tuple[Output, ...]:
         if not events or self.answered:
             return events
-        return self._answer(events)
+        return self._answer(events, empty=empty)
 
-    def _answer(self, events: tuple[Event, ...]) -> tuple[Output, ...]:
+    def _answer(self, events: tuple[Event, ...], *, empty: bool = False) -> tuple[Output, ...]:
         assert self._attempt is not None
         self.answered = True
         hop, index = self._attempt.hop, self._attempt.index
         records = tuple(self.records)
-        head = Answering(
-            hop.provider, self._attempt.model, index, records, self._cache, self.conversation
-        )
+        model, cache = self._attempt.model, self._cache
+        head = Answering(hop.provider, model, index, records, cache, self.conversation, empty)
         return (head, *events)
 
     # --- the clocks ----------------------------------------------------------------------------
@@ -318,16 +387,29 @@ class Walk:
             )
         )
         self.records.sort(key=lambda record: record.hop)
-        self._stopped = None if self._moves_on(trigger) else failure
+        self._stopped = None if self._moves_on(attempt.hop, failed) else failure
+        if self._larger(attempt.hop, failed):
+            self._needs = self._reads(attempt.hop)
 
-    def _moves_on(self, trigger: TriggerType) -> bool:
-        match trigger:
+    def _moves_on(self, hop: Hop, failed: Failed) -> bool:
+        match trigger_of(failed):
             case TriggerType.HARD | TriggerType.SOFT:
                 return True
             case TriggerType.AUTH_MISSING:
                 return self._chain.policy.on_auth_missing == "advance"
             case TriggerType.CLIENT_ERROR | TriggerType.NON_TRIGGER:
-                return False
+                return self._larger(hop, failed) is not None
+
+    def _larger(self, hop: Hop, failed: Failed) -> Hop | None:
+        """The next hop that is known to read more, where `hop` could not read the request."""
+        reads = self._reads(hop)
+        if failed.trouble is not Trouble.CONTEXT_TOO_LONG or not reads:
+            return None
+        return next((other for other in self._others() if self._reads(other) > reads), None)
+
+    def _reads(self, hop: Hop) -> int:
+        """How many tokens it can read; 0 where nobody has told."""
+        return self._contexts.get(hop, 0)
 
     def verdict(self, wall: float) -> Refused:
         """What the client is told when no hop answered. `wall` is the time in epoch seconds."""
@@ -351,12 +433,12 @@ class Walk:
         if self.answered:
             self._note("answer_broken_off", "warn", **fields)
             return
-        if self._moves_on(trigger):
-            following = self._chain.hops[self._left[0]] if self._left else None
-            fields["next_provider"] = following.provider if following else None
         name = _TRIGGER_EVENTS[trigger]
-        if trigger is TriggerType.AUTH_MISSING and self._moves_on(trigger):
-            name = "fallback_auth_missing_advance"
+        if self._moves_on(attempt.hop, failed):
+            following = self._chain.hops[self._left[0]] if self._left else None
+            following = self._larger(attempt.hop, failed) or following
+            fields["next_provider"] = following.provider if following else None
+            name = _ADVANCE_EVENTS.get(trigger, name)
         self._note(name, "warn", **fields)
 
     def _note(self, event: str, level: str, **fields: Any) -> None:
@@ -377,6 +459,14 @@ _TRIGGER_EVENTS = {
     TriggerType.CLIENT_ERROR: "fallback_client_error_no_fallback",
     TriggerType.NON_TRIGGER: "fallback_non_trigger_error",
 }
+
+_ADVANCE_EVENTS = {
+    TriggerType.AUTH_MISSING: "fallback_auth_missing_advance",
+    TriggerType.CLIENT_ERROR: "fallback_larger_context",
+}
+"""The same where the chain goes on all the same."""
+
+_EMPTY = Failed(Trouble.EMPTY_ANSWER, "the model gave no text, no call and no refusal")
 
 
 def _usable(gate: Gate) -> bool:

@@ -120,6 +120,10 @@ class Preparing(Protocol):
         """Get ready for another conversation; nothing where that is done or under way."""
 
 
+OPENING_S = 60.0
+"""Seconds in which a vendor begins to answer, or is taken to be silent."""
+
+
 class Session(Protocol):
     """The protocol of a CLI that is started before anybody knows the request.
 
@@ -143,6 +147,9 @@ class Session(Protocol):
 
     def takes(self, request: Request, model: str) -> bool:
         """Whether it can do exactly what `request` wants of `model`."""
+
+    def opening_s(self, request: Request) -> float | None:
+        """As `Facts.opening_s`, of this process with `request`."""
 
     def start(self) -> Sequence[Step]:
         """What to do first."""
@@ -178,8 +185,10 @@ class Facts:
     CLI can be given a token limit. `user_login` are the files of a shared login, relative to the
     user's home. `passes` are variables of OLP's own environment that carry this CLI's login.
     `inert_tools` are tools that still stand in the request to the vendor and do nothing. `windows`
-    are the quota windows that it tells of. `can` is what a request may need of it,
-    and `apart` are two of these that it cannot do in one request.
+    are the quota windows that it tells of. `can` is what a request may need of it, and `apart` are
+    two of these that it cannot do in one request. `opening_s` are the seconds after which the
+    vendor of a process for one request is taken to be silent, where that process shows without
+    fail when its vendor begins to answer; None where it does not.
     """
 
     name: str
@@ -197,6 +206,7 @@ class Facts:
     passes: tuple[str, ...] = ()
     apart: tuple[tuple[Ability, Ability], ...] = ()
     inert_tools: tuple[str, ...] = ()
+    opening_s: float | None = None
     windows: tuple[str, ...] = ()
     can: tuple[Ability, ...] = (Ability.SCHEMA, Ability.EFFORT)
 

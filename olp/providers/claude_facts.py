@@ -7,7 +7,7 @@ from typing import Any
 
 from olp.events import Trouble, Usage
 from olp.model import Ability
-from olp.providers.base import Facts
+from olp.providers.base import OPENING_S, Facts
 from olp.providers.notices import Patterns
 
 FACTS = Facts(
@@ -23,6 +23,7 @@ FACTS = Facts(
     keeps_max_tokens=True,
     user_login=(".claude/.credentials.json",),
     passes=("CLAUDE_CODE_OAUTH_TOKEN",),
+    opening_s=OPENING_S,
     windows=("five_hour", "seven_day", "credits"),
     can=tuple(Ability),
 )

@@ -16,7 +16,7 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Trouble, Usage
 from olp.model import Effort, Request
-from olp.providers.base import Driver, Exit, Halt, Ready, Step, Write, ended
+from olp.providers.base import OPENING_S, Driver, Exit, Halt, Ready, Step, Write, ended
 from olp.providers.claude_bridge import SERVER, Bridge, takes_live
 from olp.providers.claude_history import lines_of
 from olp.providers.claude_survey import control
@@ -68,6 +68,10 @@ class ClaudeSession:
     def takes(self, request: Request, model: str) -> bool:
         """Everything but a conversation that the assistant is to go on with."""
         return request.asks
+
+    def opening_s(self, request: Request) -> float | None:
+        """The vendor's own first word is passed on at once."""
+        return OPENING_S
 
     def start(self) -> Sequence[Step]:
         return [control(_PING, subtype="set_permission_mode", mode="dontAsk")]

@@ -26,19 +26,13 @@ class Driver:
     def __init__(self, prompt: str, *, now: datetime) -> None:
         self._prompt = prompt
         self._now = now
-        self._started = False
         self._answer: str | None = None
 
     def start(self) -> Sequence[Step]:
         return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
 
     def receive(self, line: str) -> Sequence[Step]:
-        message = parse_line(line)
-        if not message:
-            return []
-        first: list[Step] = [] if self._started else [Started()]
-        self._started = True
-        return [*first, *self._message(message)]
+        return self._message(parse_line(line))
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         told = exit.told("codex")
@@ -63,13 +57,15 @@ class Driver:
         kind = item.get("type")
         if kind not in _HARMLESS_ITEMS:
             return [tried("codex", str(kind)), Halt()]
+        # All lines before are of the CLI itself: the vendor may not even have been reached.
+        first = [Started()] if kind in ("agent_message", "reasoning") else []
         if moment != "item.completed":
-            return []
+            return first
         if kind == "reasoning":
-            return [Reasoning(item.get("text") or "")]
+            return [*first, Reasoning(item.get("text") or "")]
         if kind == "agent_message":
             commentary, self._answer = self._answer, str(item.get("text") or "")
-            return [Reasoning(commentary)] if commentary else []
+            return [*first, Reasoning(commentary)] if commentary else first
         return []
 
     def _take_answer(self) -> list[Event]:

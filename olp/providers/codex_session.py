@@ -24,7 +24,7 @@ from olp.events import (
     Trouble,
 )
 from olp.model import Message, Request, Role
-from olp.providers.base import Exit, Halt, Ready, Step, Write, ended, json_line, tried
+from olp.providers.base import OPENING_S, Exit, Halt, Ready, Step, Write, ended, json_line, tried
 from olp.providers.codex_facts import NO_SYSTEM, explained
 from olp.providers.codex_items import (
     input_of,
@@ -76,6 +76,11 @@ class CodexSession:
     def takes(self, request: Request, model: str) -> bool:
         """Everything but a conversation that the assistant is to go on with."""
         return request.asks
+
+    def opening_s(self, request: Request) -> float | None:
+        """Thinking and text are announced as they begin, a call only when it is whole: a long one
+        may be the first that the model writes."""
+        return None if request.tools else OPENING_S
 
     def goes_on(self, request: Request) -> bool:
         """With what can be handed over."""

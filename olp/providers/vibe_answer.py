@@ -35,7 +35,6 @@ class Driver:
         self._prompt = prompt
         self._model = model
         self._now = now
-        self._started = False
         self.answered = False
         self._partial = ""
 
@@ -43,21 +42,15 @@ class Driver:
         return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
 
     def receive(self, line: str) -> Sequence[Step]:
+        """Its first line is an echo of the prompt, before anything has reached the vendor."""
         entry = parse_line(line)
-        if not entry:
-            return []
-        first: list[Step] = [] if self._started else [Started()]
-        self._started = True
-        return [*first, *self._entry(entry)]
-
-    def _entry(self, entry: Mapping[str, Any]) -> Sequence[Step]:
         match entry.get("type"):
             case "effect" | "callback":
                 return [tried("vibe", str(entry.get("title") or entry.get("type"))), Halt()]
             case "reasoning":
-                return [Reasoning(str(entry.get("text") or ""))]
+                return [Started(), Reasoning(str(entry.get("text") or ""))]
             case "message" if entry.get("role") == "assistant":
-                return self._message(entry)
+                return [Started(), *self._message(entry)]
             case _:
                 return []
 
@@ -73,7 +66,7 @@ class Driver:
             return [Text(text), Settle(REPORT_S)]
         if outcome.get("cause") == "retry":
             # The CLI would ask again by itself, which is a second request for the same answer.
-            return [Text(text), Failed(Trouble.SPAWN_FAILED, "vibe gave up a part of its answer")]
+            return [Text(text), Failed(Trouble.VENDOR_CUT, "vibe gave up a part of its answer")]
         self._partial = text
         return []
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Message, Request, Role
-from olp.providers.base import Exit, Halt, Ready, Step, Write, ended, json_line, tried
+from olp.providers.base import OPENING_S, Exit, Halt, Ready, Step, Write, ended, json_line, tried
 from olp.providers.opencalls import fits
 from olp.providers.transcript import numbered, system_of, transcript
 from olp.providers.vibe_facts import explain
@@ -73,6 +73,10 @@ class VibeSession:
     def parked(self) -> bool:
         """It is offered no tools."""
         return False
+
+    def opening_s(self, request: Request) -> float | None:
+        """Text and thinking are passed on as they come."""
+        return OPENING_S
 
     def goes_on(self, request: Request) -> bool:
         """With what the user says next."""

@@ -72,6 +72,10 @@ class VibeToolSession:
         """Whether the model waits for the results of calls."""
         return bool(self._calls)
 
+    def opening_s(self, request: Request) -> float | None:
+        """It shows nothing of its vendor before an entry is whole."""
+        return None
+
     def takes(self, request: Request, model: str) -> bool:
         """What it was started for."""
         return request.tools == self._tools

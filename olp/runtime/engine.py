@@ -2,27 +2,27 @@
 
 `serve` is the whole of it, and reads from top to bottom: the walk says which hop is next, the
 books say whether it may be asked, an attempt asks it, and what that brings goes through the shaper
-and the walk to the reader. Everything that is decided is decided in `olp.core`; here it is waited
-for.
+and the walk to the reader. Where all is full, the request waits in line for the first slot that is
+free. Everything that is decided is decided in `olp.core`; here it is waited for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from olp.core.books import Books, Now, Pass
-from olp.core.cache import Cache
+from olp.core.cache import Cache, Kept
 from olp.core.chains import Chain
 from olp.core.conversation import Talk
 from olp.core.days import day_of
 from olp.core.required import as_format
 from olp.core.shape import Shaper
 from olp.core.walk import Walk
-from olp.events import Answering, Event, Failed, Output, Quota, Refused
+from olp.events import Answering, Event, Failed, Output, Quota, Reads, Refused, Trouble
 from olp.model import Hop, Request
 from olp.runtime.fleet import Fleet
 from olp.runtime.log import Log
@@ -58,7 +58,7 @@ class Job:
 
 class Engine:
     """Serves jobs. `clock` is steady, `wall` is the time in epoch seconds, `queue_s` is how long a
-    request may wait for a slot of each hop."""
+    request may wait for a slot, in all."""
 
     def __init__(
         self,
@@ -90,59 +90,81 @@ class Engine:
             clocks=self._fleet.clocks,
             cache="miss" if self._uses_cache(job) else "bypass",
             first=self._pool.waits_at(job.chain.hops, job.talk),
+            patience=self._queue_s,
+            contexts=self.contexts(job.chain.hops),
         )
-        while (hop := walk.next(self._clock())) is not None:
-            if self._uses_cache(job) and (
-                kept := self._cache.find(job.cache_key(hop), self._clock())
-            ):
+        while (hop := walk.next(self._clock())) is not None or walk.full:
+            if hop is None:
+                right = await self._in_turn(walk, job)
+            elif kept := self._kept(job, hop):
                 await self._tell(job, send, walk.answer_kept(kept.model, kept.events))
                 break
-            right = await self._enter(walk, hop, job)
-            if isinstance(right, Failed):
-                walk.pass_on(right, self._clock())
-                self._keep_books(walk, job)
-                continue
-            with right:
-                await self._attempt(walk, hop, job, send)
-                self._keep_books(walk, job)
+            else:
+                right = self._enter(walk, hop, job)
+            if right is not None:
+                with right:
+                    await self._attempt(walk, right, job, send)
+                    self._keep_books(walk, job)
         if not walk.answered:
             await self._tell(job, send, [walk.verdict(self._wall())])
         self._keep_books(walk, job)
 
-    async def _enter(self, walk: Walk, hop: Hop, job: Job) -> Pass | Failed:
-        """What an attempt at `hop` needs, or why it cannot be made. Where the owner lets requests
-        wait for a slot, this one may."""
-        if lacking := self._fleet.lacking(hop, job.request):
-            return lacking
+    def _enter(self, walk: Walk, hop: Hop, job: Job) -> Pass | None:
+        """The right to ask `hop`, which the walk has come to; None if it cannot be asked, which the
+        walk is told."""
+        right = self._fleet.lacking(hop, job.request) or self._right(walk, hop, job)
+        return self._or_told(right, walk, job)
 
-        def enter() -> Pass | Failed:
-            return self.books.enter(hop, job.chain.limits, self._now(), forced=walk.forced)
+    async def _in_turn(self, walk: Walk, job: Job) -> Pass | None:
+        """All that is left is full: the right to ask the first of these hops that has a slot; None
+        if there was none in time, which the walk is told."""
 
-        if self._queue_s == 0:
-            return enter()
+        def enter(hop: Hop) -> Pass | None:
+            right = self._right(walk, hop, job, in_turn=True)
+            if isinstance(right, Failed) and right.trouble is Trouble.CONCURRENCY_LIMIT:
+                return None
+            walk.again(hop, self._clock())
+            return self._or_told(right, walk, job)
+
         began = self._clock()
-        right = await in_turn(self.books.queue, hop.provider, job.caller, enter, self._queue_s)
-        if waited := round((self._clock() - began) * 1000):
-            walk.begin_late(self._clock())
-            job.log.info("waited_for_slot", provider=hop.provider, ms=waited)
+        seconds = walk.patience(began)
+        right = await in_turn(self.books.queue, job.caller, lambda: walk.full, enter, seconds)
+        spent = self._clock() - began
+        walk.waited(spent, in_vain=right is None)
+        provider = right.hop.provider if right else None
+        job.log.info("waited_for_slot", provider=provider, ms=round(spent * 1000))
         return right
 
-    async def _attempt(self, walk: Walk, hop: Hop, job: Job, send: Send) -> None:
+    def _right(self, walk: Walk, hop: Hop, job: Job, *, in_turn: bool = False) -> Pass | Failed:
+        limits, now = job.chain.limits, self._now()
+        return self.books.enter(hop, limits, now, forced=walk.forced, in_turn=in_turn)
+
+    def _or_told(self, right: Pass | Failed, walk: Walk, job: Job) -> Pass | None:
+        if isinstance(right, Pass):
+            return right
+        walk.pass_on(right, self._clock())
+        self._keep_books(walk, job)
+        return None
+
+    async def _attempt(self, walk: Walk, right: Pass, job: Job, send: Send) -> None:
         """One hop, once. When this returns, its process is gone."""
-        passed: list[Output] = []
+        hop, passed = right.hop, list[Output]()
         self._record.count(self._now().day, hop.provider)
         waiting = self._pool.take(hop, job.talk)
         async with waiting or self._fleet.worker(hop, job.talk.request) as worker:
             shaper = Shaper(job.request, enforce_tokens=not worker.keeps_max_tokens)
             walk.conversation = worker.conversation
+            walk.hurry(worker.opening_s)
             job.story.asked(hop, worker.report)
             while walk.trying:
                 events = await worker.events(until=walk.wake_at)
                 out = self._pass_on(walk, shaper, hop, events)
                 if self._uses_cache(job):
                     passed += out
-                    if not walk.trying:
-                        self._keep_answer(job, hop, passed)
+                if out and not walk.trying:
+                    self._keep_answer(job, hop, passed)
+                    self._keep_books(walk, job)
+                    right.answered()  # before whoever reads the last word asks again
                 if out:
                     await self._tell(job, send, out)
 
@@ -154,15 +176,22 @@ class Engine:
         self, walk: Walk, shaper: Shaper, hop: Hop, events: Sequence[Event]
     ) -> list[Output]:
         now = self._clock()
-        out: list[Output] = []
         for event in events:
-            if isinstance(event, Quota):
-                self.books.quota.note(hop.provider, event.windows, self._wall(), "answer")
-            for shaped in shaper.feed(event):
-                out += walk.pass_on(shaped, now)
+            match event:
+                case Quota(windows):
+                    self.books.quota.note(hop.provider, windows, self._wall(), "answer")
+                case Reads(tokens):
+                    self.books.contexts[hop] = tokens
+        shaped = [made for event in events for made in shaper.feed(event)]
+        out = list(walk.pass_on_together(shaped, now))
         if walk.trying:
             out += walk.expire(now)
         return out
+
+    def contexts(self, hops: Sequence[Hop]) -> Mapping[Hop, int]:
+        """The tokens that these can read: as the owner says, else as the CLI has told."""
+        known = {hop: self._fleet.context(hop) or self.books.contexts.get(hop) for hop in hops}
+        return {hop: tokens for hop, tokens in known.items() if tokens}
 
     def _keep_books(self, walk: Walk, job: Job) -> None:
         """Write down what the walk has to tell: to the log, the books and the story."""
@@ -174,6 +203,12 @@ class Engine:
                 job.log.warn(f"breaker_{changed}", provider=hop.provider, model=hop.model)
         walk.notes.clear()
         walk.ends.clear()
+
+    def _kept(self, job: Job, hop: Hop) -> Kept | None:
+        """The answer that `hop` gave to the same request, if it is kept."""
+        if not self._uses_cache(job):
+            return None
+        return self._cache.find(job.cache_key(hop), self._clock())
 
     def _keep_answer(self, job: Job, hop: Hop, passed: Sequence[Output]) -> None:
         if not passed or not isinstance(passed[0], Answering):

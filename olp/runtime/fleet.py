@@ -61,14 +61,15 @@ class Fleet:
         """A worker for one attempt; it starts when its `async with` block is entered."""
         member = self.members[hop.provider]
         launch, driver = member.provider.launch(request, hop.model, member.setting, self._now())
-        keeps = member.provider.facts.keeps_max_tokens
+        facts = member.provider.facts
         return Worker(
             launch,
             driver,
             self._place,
             self._tasks,
             self._clock,
-            keeps_max_tokens=keeps,
+            keeps_max_tokens=facts.keeps_max_tokens,
+            opening_s=facts.opening_s,
             conversation="replayed" if len(request.turns) > 1 else "new",
         )
 
@@ -103,6 +104,10 @@ class Fleet:
             told = f'{facts.title} can do this with transport = "auto" alone'
             return Failed(Trouble.INCAPABLE, told, param="tools" if request.tools else "messages")
         return None
+
+    def context(self, hop: Hop) -> int | None:
+        """The tokens that the owner says its model can read."""
+        return self.members[hop.provider].setting.config.context.get(hop.model)
 
     def kept(self, provider: str) -> Mapping[str, str]:
         """The files that the provider's launches are given now, by name."""

@@ -238,6 +238,7 @@ class Service:
         told = await survey_all(self._fleet, names, self._clock, self._pool.surveyed)
         for name, one in told.items():
             self._books.quota.note(name, one.windows, self._wall(), "survey")
+            self._books.contexts |= {Hop(name, model): reads for model, reads in one.contexts}
             if one.trouble:
                 self.log.warn("survey_failed", provider=name)
         self._told |= {name: one.models for name, one in told.items() if one.models}

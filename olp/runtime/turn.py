@@ -50,6 +50,7 @@ class Turn:
         self._answer: list[str] = []
         self._calls: list[tuple[CallStarted, list[str]]] = []
         self.keeps_max_tokens = seat.session.keeps_max_tokens
+        self.opening_s = seat.session.opening_s(self._request)
 
     @property
     def conversation(self) -> str:

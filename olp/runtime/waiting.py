@@ -1,49 +1,44 @@
-"""Waits for a slot in turn, where the owner allows it."""
+"""Waits in line for a slot where all that a request could ask is full."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from olp.core.books import Pass
 from olp.core.queue import Queue
-from olp.events import Failed, Trouble
+from olp.model import Hop
 
 
 async def in_turn(
     queue: Queue,
-    provider: str,
     person: str,
-    enter: Callable[[], Pass | Failed],
+    full: Callable[[], Sequence[Hop]],
+    enter: Callable[[Hop], Pass | None],
     seconds: float,
-) -> Pass | Failed:
-    """What `enter` gives as soon as it is this person's turn and a slot is free; its refusal after
-    so many seconds. Whatever else it says ends the waiting. Whoever is cancelled gives up the
-    place."""
-    if not queue.waiting(provider):
-        right = enter()
-        if not _full(right):
-            return right
-    free = asyncio.Event()
-    free.set()
-    ticket = queue.join(provider, person, free.set)
-    served = False
+) -> Pass | None:
+    """The right to ask the first of the `full` hops that has a slot when it is this person's turn;
+    None after so many seconds, or when none of them is to be waited for any more.
+
+    `enter` gives the right, or None. `full` is looked at again after each try, since a hop may turn
+    out to be held or broken. Whoever is cancelled gives up the place.
+    """
+    woken = asyncio.Event()
+    woken.set()
+    ticket = queue.join({hop.provider for hop in full()}, person, woken.set)
+    right = None
     try:
         async with asyncio.timeout(seconds):
-            while True:
-                await free.wait()
-                free.clear()
-                if queue.first(provider) is ticket and not _full(right := enter()):
-                    served = isinstance(right, Pass)
-                    return right
+            while right is None and (hops := full()):
+                queue.narrow(ticket, {hop.provider for hop in hops})
+                await woken.wait()
+                woken.clear()
+                mine = (hop for hop in hops if queue.first(hop.provider) is ticket)
+                right = next((found for hop in mine if (found := enter(hop))), None)
     except TimeoutError:
-        full = f"no free slot after {seconds:g} s in line: providerName={provider}"
-        return Failed(Trouble.CONCURRENCY_LIMIT, full)
+        pass
     finally:
         # Nothing is waited for between the taking of a slot and this line, so that whoever is
         # cancelled has none.
-        queue.leave(ticket, served=served)
-
-
-def _full(right: Pass | Failed) -> bool:
-    return isinstance(right, Failed) and right.trouble is Trouble.CONCURRENCY_LIMIT
+        queue.leave(ticket, served=right is not None)
+    return right

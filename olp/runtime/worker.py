@@ -76,9 +76,11 @@ class Worker:
         clock: Callable[[], float],
         *,
         keeps_max_tokens: bool = False,
+        opening_s: float | None = None,
         conversation: str = "new",
     ) -> None:
         self.keeps_max_tokens = keeps_max_tokens
+        self.opening_s = opening_s
         self.conversation = conversation
         self.ready = False
         self._launch = launch

@@ -464,7 +464,7 @@ def test_vibe_is_told_of_a_call_that_got_no_result() -> None:
 
 def test_vibe_may_not_use_its_own_tools() -> None:
     session = new_vibe()
-    (_, failed, _) = tell(session, type="effect", title="file_system.read_file")
+    (failed, _) = tell(session, type="effect", title="file_system.read_file")
     assert isinstance(failed, Failed)
     (failed,) = vibe_asks(session, 1, "sandbox/execute")
     assert isinstance(failed, Failed)

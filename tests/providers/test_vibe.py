@@ -36,7 +36,7 @@ FAILURES = {
     "context": Trouble.CONTEXT_TOO_LONG,
     "miderr": Trouble.SPAWN_FAILED,
     "drop": Trouble.SPAWN_FAILED,
-    "len_retry": Trouble.SPAWN_FAILED,
+    "len_retry": Trouble.VENDOR_CUT,
 }
 ANSWERS = {
     "ok": WORDS,

@@ -354,7 +354,7 @@ async def test_D1_without_a_queue_a_full_hop_is_left_at_once(
     open_: OpenHouse, go_on: GoOn, stream: bool
 ) -> None:
     slow = turn(["init"], ["start"], go_on.wait, ["say", "ok"], ["end"])
-    house = await open_(claude=slow, codex=says("saved"), **one_slot())
+    house = await open_(claude=slow, codex=says("saved"), **one_slot(queue_s=0))
     first = asyncio.ensure_future(house.chat(ask("1", model="one")))
     await until(lambda: house.plan.calls(), "it runs")
     began = time.monotonic()
@@ -392,20 +392,23 @@ async def test_one_busy_person_does_not_starve_the_others(open_: OpenHouse, stre
     assert house.logged("waited_for_slot")
 
 
-async def test_the_wait_is_bounded_and_the_next_hop_is_asked_then(
+async def test_D3_the_wait_is_bounded_and_only_for_those_with_nowhere_else_to_go(
     open_: OpenHouse, go_on: GoOn
 ) -> None:
     slow = turn(["init"], ["start"], go_on.wait, ["say", "ok"], ["end"])
-    house = await open_(claude=slow, codex=says("saved"), **one_slot(queue_s=0.5))
+    house = await open_(claude=slow, codex=says("saved"), **one_slot(queue_s=2))
     first = asyncio.ensure_future(house.chat(ask("1", model="one")))
     await until(lambda: house.plan.calls(), "it runs")
     began = time.monotonic()
     answer = await house.chat(ask("2", model="two"))
     assert (answer.text, answer.codes) == ("saved", ["CONCURRENCY_LIMIT"])
-    assert 0.4 < time.monotonic() - began < 5
+    assert time.monotonic() - began < 1.5, "passed over at once"
+    began = time.monotonic()
     full = await house.chat(ask("3", model="one"))
+    assert 1.9 < time.monotonic() - began < 6
     assert full.status == 429 and full.error["code"] == "concurrency_limit"
     assert "x-should-retry" not in full.headers
+    assert int(full.headers["Retry-After"]) <= 5
     go_on.now()
     assert (await first).text == "ok"
 
@@ -437,14 +440,14 @@ async def test_the_wait_ends_when_the_provider_turns_out_to_be_held(
 ) -> None:
     """Nobody waits for a slot of what cannot answer."""
     spent = turn(["init"], go_on.wait, ["fail", "quota"])
-    house = await open_(claude=spent, codex=says("saved"), **one_slot(queue_s=30))
-    tasks = [asyncio.ensure_future(house.chat(ask(f"q{n}", model="two"))) for n in range(6)]
+    house = await open_(claude=spent, **one_slot(queue_s=30))
+    tasks = [asyncio.ensure_future(house.chat(ask(f"q{n}", model="one"))) for n in range(6)]
     queue = house.service.lasting[0].queue
     await until(lambda: queue.waiting("claude") == 5, "five wait")
     go_on.now()
     answers = await asyncio.gather(*tasks)
     told = Counter(answer.codes[0] for answer in answers if answer.codes)
-    assert told["QUOTA_HOLD"] == 5, told
+    assert told == {"QUOTA_EXHAUSTED": 1, "QUOTA_HOLD": 5}
     assert house.plan.spawns()["claude"] == 1
 
 
