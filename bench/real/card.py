@@ -37,6 +37,11 @@ class Cell:
     asked: tuple[int, ...] = ()
     codes: tuple[str, ...] = ()
 
+    @property
+    def way(self) -> str:
+        """The name of its column."""
+        return f"{self.chain}, {self.mode}, {self.transport}"
+
 
 def ways(chains: Sequence[tuple[str, ...]], transports: Sequence[str]) -> list[Way]:
     """Every way, in the order of the columns."""
@@ -104,10 +109,7 @@ async def play_all(
         done += 1
         total = len(faults) * len(on)
         spent = time.monotonic() - began
-        progress(
-            f"{done}/{total} {spent:4.0f} s  {cell.fault} {cell.chain}, {cell.mode}, "
-            f"{cell.transport}: {cell.verdict}"
-        )
+        progress(f"{done}/{total} {spent:4.0f} s  {cell.fault} {cell.way}: {cell.verdict}")
         return cell
 
     return await asyncio.gather(*(one(fault, way) for way in on for fault in faults))

@@ -158,15 +158,19 @@ def _either(reply: Reply, way: Way) -> Verdict:
 
 
 async def too_long(scene: Scene) -> Verdict:
-    first, second = scene.way.chain
-    small, large = {"context": 100_000}, {"context": 1_000_000}
-    async with scene.house(providers={first: small, second: large}) as house:
+    async with scene.house(providers=_reading(scene, 100_000, 1_000_000)) as house:
         house.tell(0, "CONTEXT")
         moved = served(await house.ask(), scene.way, 1)
-    async with scene.house(providers={first: large, second: small}) as house:
+    async with scene.house(providers=_reading(scene, 1_000_000, 100_000)) as house:
         house.tell(0, "CONTEXT")
         kept = stopped(await house.ask(), 400, "context_length_exceeded")
         return await _and_alive(house, moved, kept)
+
+
+def _reading(scene: Scene, *tokens: int) -> dict[str, Any]:
+    """Options by which each hop's model can read so many tokens."""
+    hops = zip(scene.way.chain, tokens, strict=True)
+    return {name: {"context": {HOPS[name].partition("/")[2]: size}} for name, size in hops}
 
 
 REFUSALS = {

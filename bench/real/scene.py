@@ -63,6 +63,10 @@ class Way:
     def mode(self) -> str:
         return "streaming" if self.stream else "buffered"
 
+    @property
+    def name(self) -> str:
+        return f"{self.chain_name}, {self.mode}, {self.transport}"
+
 
 @dataclass
 class Reply:

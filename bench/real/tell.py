@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -24,8 +25,7 @@ TRANSPORT = {
 
 def column(cells: Sequence[Cell], way: Way) -> list[Cell]:
     """The cells of one way."""
-    wanted = (way.chain_name, way.mode, way.transport)
-    return [cell for cell in cells if (cell.chain, cell.mode, cell.transport) == wanted]
+    return [cell for cell in cells if cell.way == way.name]
 
 
 def totals(cells: Sequence[Cell]) -> str:
@@ -36,16 +36,12 @@ def totals(cells: Sequence[Cell]) -> str:
 
 def short_of(cells: Sequence[Cell], on: Sequence[Way]) -> list[str]:
     """What is wanted and was not reached; only whole columns are held to their numbers."""
-    short = [
-        f"{cell.fault} {cell.chain}, {cell.mode}, {cell.transport} failed"
-        for cell in cells
-        if cell.verdict == "fail"
-    ]
+    short = [f"{cell.fault} {cell.way} failed" for cell in cells if cell.verdict == "fail"]
     for way in on:
         mine = column(cells, way)
         passed = sum(cell.verdict == "pass" for cell in mine)
         if len(mine) == len(FAULTS) and passed < LEAST[way.mode]:
-            short.append(f"{way.chain_name}, {way.mode}, {way.transport}: only {passed} pass")
+            short.append(f"{way.name}: only {passed} pass")
     return short
 
 
@@ -66,9 +62,8 @@ def table(cells: Sequence[Cell], on: Sequence[Way]) -> Iterator[str]:
     for cell in cells:
         if cell.verdict != "pass":
             yield (
-                f"{cell.fault} {cell.chain}, {cell.mode}, {cell.transport}: {cell.verdict}: "
-                f"{cell.what}; {cell.seconds:.1f} s, hops {list(cell.hops)}, "
-                f"asked {list(cell.asked)}, {','.join(cell.codes)}"
+                f"{cell.fault} {cell.way}: {cell.verdict}: {cell.what}; {cell.seconds:.1f} s, "
+                f"hops {list(cell.hops)}, asked {list(cell.asked)}, {','.join(cell.codes)}"
             )
 
 
@@ -76,10 +71,7 @@ def as_json(cells: Sequence[Cell], on: Sequence[Way], found: Mapping[str, Found]
     """Everything."""
     return {
         "clis": {name: one.version for name, one in found.items()},
-        "totals": {
-            f"{way.chain_name}, {way.mode}, {way.transport}": totals(column(cells, way))
-            for way in on
-        },
+        "totals": {way.name: totals(column(cells, way)) for way in on},
         "short_of": short_of(cells, on),
         "cells": [asdict(cell) for cell in cells],
     }
@@ -91,12 +83,32 @@ def part(cells: Sequence[Cell], on: Sequence[Way], found: Mapping[str, Found]) -
     lines = [f"The last run, with {versions}:"]
     for transport in dict.fromkeys(way.transport for way in on):
         mine = [way for way in on if way.transport == transport]
-        lines += ["", f"### {TRANSPORT[transport][0].upper()}{TRANSPORT[transport][1:]}", ""]
+        lines += ["", f"### {_title(transport)}", ""]
         lines += _columns(cells, mine)
     lines += ["", "What stands behind whatever is not a pass:", "", *_behind(cells)]
     lines += ["", "How each fault is told, and what is looked at:", ""]
     lines += [f"- **{fault.id}** {fault.told}.{_safe(fault.safe_on)}" for fault in FAULTS]
     return "\n".join(lines)
+
+
+def verdicts_of(written: str) -> dict[tuple[str, str], str]:
+    """What the part tells of each fault on each way (`claude → codex, buffered, auto`)."""
+    found, transport, names = {}, "", [""]
+    heads = {f"### {_title(name)}": name for name in TRANSPORT}
+    for line in written.splitlines():
+        transport = heads.get(line, transport)
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| | fault |"):
+            names = cells[2:]
+        elif re.match(r"\| S\d\d \|", line):
+            for name, verdict in zip(names, cells[2:], strict=True):
+                found[cells[0], f"{name}, {transport}"] = verdict
+    return found
+
+
+def _title(transport: str) -> str:
+    told = TRANSPORT[transport]
+    return f"{told[0].upper()}{told[1:]}"
 
 
 def _columns(cells: Sequence[Cell], on: Sequence[Way]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from bench.real.card import CHAINS, Cell, judged, ways
 from bench.real.faults import FAULTS, accounted, flapped
 from bench.real.judge import Kind, Verdict, all_of, refused, served, stopped
 from bench.real.scene import Reply, Way, text_of
-from bench.real.tell import as_json, part, short_of, table, totals
+from bench.real.tell import as_json, part, short_of, table, totals, verdicts_of
 from tests.real.install import Found
 from tests.support import Answer, Streamed
 
@@ -259,6 +259,8 @@ def test_each_part_of_the_page_is_left_alone_by_the_other() -> None:
     cells = column(WHOLE, "partial")
     real = part(cells, [WHOLE], {})
     assert "| S01 | one 429 with Retry-After | partial |" in real
+    assert verdicts_of(real)["S01", WHOLE.name] == "partial"
+    assert list(verdicts_of(real).values()) == ["partial", *["pass"] * 15]
     parts = {"scripted": "scripted words", "real": real}
     assert page.parts_of(page.page(parts)) == parts
     assert page.parts_of(page.page({"real": real}))["scripted"] == page.EMPTY
