@@ -17,7 +17,7 @@ from tests.real.install import Found
 
 CHAINS = (("claude", "codex"), ("codex", "claude"), ("vibe", "claude"))
 TRANSPORTS = ("auto", "oneshot")
-LONGEST_S = 150.0
+LONGEST_S = 300.0
 """One fault on one way that takes longer has failed."""
 
 

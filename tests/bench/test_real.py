@@ -185,7 +185,7 @@ def outage(*hops_and_moments: tuple[int, float], asked: int = 1) -> list[Reply]:
     ],
 )
 def test_a_vendor_that_is_back_is_used_again_in_time(replies: list[Reply], kind: Kind) -> None:
-    assert flapped(WHOLE, replies, 0.0).kind == kind
+    assert flapped(WHOLE, replies, 0.0, 6.0).kind == kind
 
 
 def test_the_worst_of_several_counts_and_passes_are_told_together() -> None:
