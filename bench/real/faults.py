@@ -360,7 +360,10 @@ FAULTS: tuple[Fault, ...] = (
         "no last event",
         no_last_event,
         "a stream that ends in good order after some thinking, without a word; and one with all "
-        "its words that lacks the last event (`message_stop`, `response.completed`, `[DONE]`)",
+        "its words that lacks the last event: `message_stop` at Anthropic, `[DONE]` at Mistral, "
+        "where an event before it said that the answer was whole, and `response.completed` at "
+        "OpenAI, where nothing else says so",
+        ("codex",),
     ),
     Fault(
         "S12",
