@@ -10,6 +10,8 @@ In ``[[NAME:argument]]``, by name:
   ``id`` forces an id.
 - ``CUTCALL:name:{js`` calls too, and is cut by the token limit in the arguments
 - ``SAYCALL:text|name:{json}`` speaks first
+- ``STEPS:[{"name":"a","args":{}},{"name":"b","args":{}}]`` calls one after the other, each when the
+  result of the one before is there; where the first is not offered it says so in words
 - ``LOOP:N:name`` calls with ``{"step": 1}``, ``{"step": 2}``, … until N results have come back
 - ``EVIL:name:{json}`` calls exactly that, offered or not; the default arguments leave a canary
 - ``JSON:{json}``, ``FORCED:{json}`` answer in the structured way if one is asked for, else in text
@@ -24,7 +26,8 @@ words that are called so; all fields may be left out:
 - ``ENDS`` thinks, and then its stream ends in good order without another word
 
 After CALL, CALLS, SAYCALL and EVIL the results are echoed, unless the text ends with
-``[[THEN:NAME:argument]]``, whose answer or failure comes instead (after LOOP, when it is done).
+``[[THEN:NAME:argument]]``, whose answer or failure comes instead (after STEPS and
+LOOP, when they are done).
 ``[[TAIL:seconds]]`` behind an order holds back the stream's end when all is said.
 """
 
@@ -203,6 +206,18 @@ def _loop(scenario: Scenario, ask: Ask) -> Answer:
     return Answer(calls=(_offered_call(ask, name, step),), finish="tool")
 
 
+def _steps(scenario: Scenario, ask: Ask) -> Answer:
+    """A program asks for a title with the same words and without tools: that is told in words."""
+    steps, done = json.loads(scenario.arg or "[]"), len(ask.results)
+    if done >= len(steps):
+        return _calling(ask)
+    if find(ask.offered, steps[0]["name"]) is None:
+        return Answer(pieces=(f"there is no {steps[0]['name']} here",))
+    step = steps[done]
+    call = _offered_call(ask, step["name"], json.dumps(step.get("args", {})))
+    return Answer(calls=(call,), finish="tool")
+
+
 def _calling(ask: Ask, *calls: Call, pieces: tuple[str, ...] = ()) -> Answer:
     """The calls, or the echo of what they gave."""
     if ask.tool_results is not None:
@@ -250,5 +265,6 @@ _PLANS: dict[str, Callable[[Scenario, Ask], Answer]] = {
     "CUTCALL": _cut_call,
     "CALLS": _calls,
     "SAYCALL": _say_call,
+    "STEPS": _steps,
     "LOOP": _loop,
 }

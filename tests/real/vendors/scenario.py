@@ -186,6 +186,8 @@ class State:
 
 def _now(scenario: Scenario, ask: Ask) -> Scenario:
     wanted = int(scenario.number(1)) if scenario.name == "LOOP" else 1
+    if scenario.name == "STEPS":
+        wanted = len(json.loads(scenario.arg or "[]"))
     return scenario.then if scenario.then and len(ask.results) >= wanted else scenario
 
 
