@@ -37,7 +37,7 @@ async def test_P_what_breaks_in_mid_stream_never_looks_whole(clis: Clis) -> None
     assert (short_of(cells, []), as_written(cells)) == ([], [])
 
 
-@pytest.mark.whole
+@pytest.mark.long
 @pytest.mark.timeout(3600)
 async def test_P_the_whole_card(clis: Clis) -> None:
     found = {name: clis.need(name) for name in HOPS}
