@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -72,7 +71,7 @@ def _unknown(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) 
         )
     if item is not None:
         return f"{name}: {item.provider.facts.title} is switched off in the configuration"
-    near = next(iter(difflib.get_close_matches(name, list(catalogue.names()), n=1)), None)
+    near = catalogue.near(name)
     known = f"did you mean {near}?" if near else f"known: {', '.join(catalogue.names())}"
     return f"there is no chain or model {name!r}; {known}"
 

@@ -132,6 +132,7 @@ async def _serve(
         if not (_is_loopback(config.server.host) or server.service.people.ring.on):
             log.warn("anonymous_access", host=config.server.host)
         await run(server, read, Supervisor(os.environ), log)
+    log.close()
     log.info("stopped")
 
 

@@ -55,7 +55,10 @@ class Sse:
     async def send(self, data: Mapping[str, Any] | str, event: str | None = None) -> None:
         text = data if isinstance(data, str) else json.dumps(data)
         head = f"event: {event}\n" if event else ""
-        await self._response.write(f"{head}data: {text}\n\n".encode())
+        await self.write(f"{head}data: {text}\n\n")
+
+    async def write(self, text: str) -> None:
+        await self._response.write(text.encode())
 
     async def close(self) -> web.StreamResponse:
         await self._response.write_eof()
