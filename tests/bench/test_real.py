@@ -177,15 +177,16 @@ def outage(*hops_and_moments: tuple[int, float], asked: int = 1) -> list[Reply]:
     ("replies", "kind"),
     [
         (outage((1, -2), (1, -1), (0, 5.9)), "pass"),
-        (outage((1, -1), (0, 6.1)), "pass"),
-        (outage((1, -1), (1, 6.1), (0, 7)), "fail"),
+        (outage((1, -9), (0, 6.1)), "pass"),
+        (outage((1, -9), (1, 6.1), (0, 7), asked=0), "fail"),
+        (outage((1, -9), (1, 6.1), (0, 7)), "pass"),
         (outage((1, -1), (1, 1)), "fail"),
         (outage(*[(1, -1.0)] * 7, (0, 1)), "fail"),
         ([*outage((0, 1)), reply(error(503, "overloaded"), (1, 0), sent_at=-1)], "fail"),
     ],
 )
 def test_a_vendor_that_is_back_is_used_again_in_time(replies: list[Reply], kind: Kind) -> None:
-    assert flapped(WHOLE, replies, 0.0, 6.0).kind == kind
+    assert flapped(WHOLE, replies, 0.0, 12.0).kind == kind
 
 
 def test_the_worst_of_several_counts_and_passes_are_told_together() -> None:
