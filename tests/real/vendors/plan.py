@@ -251,6 +251,7 @@ _PLANS: dict[str, Callable[[Scenario, Ask], Answer]] = {
     "LEN": _cut_off,
     "LONG": _long,
     "NODONE": _long,
+    "FRESH": _long,
     "ENDS": _ends,
     "HANG_AT": _faulty,
     "DROP": _faulty,

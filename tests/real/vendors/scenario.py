@@ -110,10 +110,12 @@ def _beside(turns: Sequence[Turn], where: int) -> Iterator[Media]:
 
 @dataclass
 class Override:
-    """A scenario set from outside; it wins over markers until it has been used up."""
+    """A scenario set from outside; it wins over markers until it has been used up, and then
+    another does, if there is one."""
 
     scenario: Scenario
     times: int | None = None
+    then: Override | None = None
 
 
 @dataclass
@@ -177,6 +179,8 @@ class State:
             override.times -= 1
             if override.times <= 0:
                 del self.overrides[vendor]
+                if override.then is not None:
+                    self.overrides[vendor] = override.then
         return override.scenario
 
 
