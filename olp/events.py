@@ -140,7 +140,8 @@ class Failed:
 
     `detail` is one line for a person, `status` the vendor's HTTP status where one is known,
     `resets_at` epoch seconds when the vendor will serve again, `model_limit` whether the limit is
-    the model's alone, `param` the parameter of the request that is at fault.
+    the model's alone, `request_limit` whether it is of requests like this one alone (nothing is
+    held then), `param` the parameter of the request that is at fault.
     `by_model` says that the model's own wish led to it, which any prompt can bring about: the
     provider is none the worse for it.
     """
@@ -150,6 +151,7 @@ class Failed:
     status: int | None = None
     resets_at: float | None = None
     model_limit: bool = False
+    request_limit: bool = False
     param: str | None = None
     by_model: bool = False
 

@@ -47,12 +47,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image or a file in a message. `data` is base64, `media_type` such as `image/png`. Its
-    `repr`, by which requests are told from one another, has a digest in the place of the data."""
+    """An image or a file in a message. `data` is base64, `media_type` such as `image/png`, `pixels`
+    is an image's width times its height. Its `repr`, by which requests are told from one another,
+    has a digest in the place of the data."""
 
     media_type: str
     data: str = field(repr=False)
     name: str = ""
+    pixels: int = field(default=0, repr=False, compare=False)
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -77,7 +77,7 @@ def _prompt(file: str) -> str:
     return text
 
 
-COUNT = click.IntRange(min=1)
+COUNT = click.IntRange(min=1, max=10**15)
 
 
 @command.command("add")

@@ -61,6 +61,8 @@ def command(
     place = RunPlace(Path(config.server.state_dir) if config.server.state_dir else None)
     swept = place.open()
     try:
+        if not demo:
+            place.serve()
         if swept:
             log.warn("swept", processes=swept)
         _watch_by_descriptor()
@@ -130,6 +132,7 @@ async def _serve(
         if not (_is_loopback(config.server.host) or server.service.people.ring.on):
             log.warn("anonymous_access", host=config.server.host)
         await run(server, read, Supervisor(os.environ), log)
+    log.close()
     log.info("stopped")
 
 

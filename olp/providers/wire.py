@@ -39,6 +39,54 @@ def _lenient(line: str) -> Any:
         return None
 
 
+# --- fields that a CLI fills: its word is no promise of a type or a range ------------------------
+
+_MOST = 10**12
+"""Above every count, price and percentage that a CLI has reason to tell, and within what the book
+can keep and add up."""
+
+_YEAR_3000 = 32_503_680_000
+
+
+def count(value: object) -> int:
+    """A number of tokens or the like; 0 for what is none (another type, a fraction, below zero,
+    beyond all bounds)."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if 0 <= value <= _MOST and value == int(value) else 0
+
+
+def number(value: object) -> float | None:
+    """A finite number of a sensible size; None for anything else, text and truth values too."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if -_MOST <= value <= _MOST else None
+
+
+def moment(value: object) -> float | None:
+    """A time in epoch seconds that a calendar can show; None for anything else."""
+    at = number(value)
+    return at if at is not None and 0 < at < _YEAR_3000 else None
+
+
+def text(value: object) -> str | None:
+    """A string; None for anything else."""
+    return value if isinstance(value, str) else None
+
+
+def table(value: object) -> dict[str, Any]:
+    """An object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; none for anything else."""
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+# --- JSON that a model writes --------------------------------------------------------------------
+
+
 def is_json(text: str) -> bool:
     """Whether `text` is JSON."""
     try:

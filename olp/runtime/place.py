@@ -8,11 +8,11 @@ removed. That needs no book-keeping per process, and finds grandchildren too.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
 import secrets
-import shutil
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -22,6 +22,7 @@ import platformdirs
 
 from olp.errors import StartError
 from olp.runtime import process
+from olp.runtime.removal import empty, remove
 from olp.runtime.worker import RUN_VARIABLE
 
 
@@ -36,11 +37,12 @@ class RunPlace:
         self.private = runtime / "private"
         self._runs = self.state / "runs"
         self._lock: int | None = None
+        self._serving: int | None = None
 
     def open(self) -> int:
         """Make the folders and take this run's lock; how many left-over processes were ended.
 
-        StartError if the folders cannot be made or written.
+        StartError if the folders cannot be made, written or emptied.
         """
         for folder in (self.state, self.work, self.private, self._runs):
             try:
@@ -50,13 +52,30 @@ class RunPlace:
                 raise StartError(f"cannot use the folder {folder}: {error.strerror}") from None
             if not os.access(folder, os.W_OK):
                 raise StartError(f"cannot write in the folder {folder}")
-        if any(self.work.iterdir()):
-            raise StartError(f"the working directory of the CLIs must be empty: {self.work}")
+        if not empty(self.work):
+            raise StartError(
+                f"{self.work} is where the CLIs run, and OLP cannot remove what is in it"
+            )
         with self._alone():
             swept = self._sweep()
             self._lock = os.open(self._runs / self.run_id, os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return swept
+
+    def serve(self) -> None:
+        """Be the one server over these folders, as long as the run lives; StartError if there is
+        another. Limits, slots and holds are counted in a server's memory: two would let twice as
+        much through."""
+        serving = os.open(self.state / "serving", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(serving, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(serving)
+            raise StartError(
+                f"a server runs over the folder {self.state} already, and two would count limits "
+                'twice; stop it, or give this one a folder of its own: state_dir = "…" in [server]'
+            ) from None
+        self._serving = serving
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -75,6 +94,15 @@ class RunPlace:
         self._remove(self.run_id)
         os.close(self._lock)
         self._lock = None
+        if self._serving is not None:
+            os.close(self._serving)
+            self._serving = None
+
+    async def tidy(self) -> None:
+        """Empty the working directory: what one request's CLI left is nothing for another's."""
+        with contextlib.suppress(OSError):
+            if any(self.work.iterdir()):
+                await asyncio.to_thread(empty, self.work)
 
     def alive(self, run_id: str) -> bool:
         """Whether the run with this id still is."""
@@ -104,7 +132,7 @@ class RunPlace:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         for folder in self.private.glob(f"{run_id}-*"):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
         (self._runs / run_id).unlink(missing_ok=True)
         return len(processes)
 

@@ -51,6 +51,9 @@ class Place(Protocol):
     def private(self) -> Path:
         """The folder in which private folders are made."""
 
+    async def tidy(self) -> None:
+        """Empty the working directory before a request, and after a process."""
+
 
 RUN_VARIABLE = "OLP_RUN"
 
@@ -121,6 +124,7 @@ class Worker:
         if self._launch.socket:
             self._socket = CallSocket(self._folder.path / self._launch.socket, self._called)
             await self._socket.open()
+        await self._place.tidy()
         self._child = await process.start(self._folder.argv(), env, self._place.work)
         self._do(self._driver.start())
 
@@ -141,6 +145,7 @@ class Worker:
             self.report.exit_code = self._child.returncode
             await self._child.stop(self._launch.grace_s)
             self.report.ended_at = self._clock()
+            await self._place.tidy()
         if self._socket is not None:
             self._socket.close()
         if self._folder is not None:
@@ -202,8 +207,9 @@ class Worker:
             self._pending.append(_odd(error))
         self._child.nudge()
 
-    def begin_report(self) -> None:
-        """What is told from now on is of another request."""
+    async def begin_again(self) -> None:
+        """What happens from now on is of another request."""
+        await self._place.tidy()
         self.report = Report(spawned_at=self._clock())
 
     def carry_out(self, wish: Callable[[], Sequence[Step]]) -> None:

@@ -25,11 +25,13 @@ from olp.events import (
 )
 from olp.model import CANCELLED, Media, Message, Request, Role, ToolCall
 
+from .. import pictures
+
 USER = {"role": "user", "content": "hi"}
 F = {"type": "function", "function": {"name": "f", "description": "F.", "parameters": {}}}
 G = {"type": "function", "function": {"name": "g"}}
-PNG = base64.b64encode(b"\x89PNG\r\n\x1a\nrest").decode()
-JPEG = base64.b64encode(b"\xff\xd8\xff\xe0rest").decode()
+PNG = base64.b64encode(pictures.png()).decode()
+JPEG = base64.b64encode(pictures.jpeg()).decode()
 PDF = base64.b64encode(b"%PDF-1.7 rest").decode()
 
 

@@ -37,7 +37,7 @@ FAILURES = {
     "context": Trouble.CONTEXT_TOO_LONG,
     "slash": Trouble.SPAWN_FAILED,
     "miderr": Trouble.OVERLOADED,
-    "miderr_fallback": Trouble.SPAWN_FAILED,
+    "miderr_fallback": Trouble.VENDOR_CUT,
     "drop": Trouble.OVERLOADED,
     "evil_bash": Trouble.SPAWN_FAILED,
     "evil_read": Trouble.SPAWN_FAILED,

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.providers.wire import is_cut, is_json, line_of, parse_line
+from olp.providers.wire import (
+    count,
+    is_cut,
+    is_json,
+    line_of,
+    moment,
+    number,
+    parse_line,
+    rows,
+    table,
+    text,
+)
 
 TEXT = st.text(st.characters(exclude_categories=()))
 VALUES = st.recursive(
@@ -63,3 +74,38 @@ def test_what_is_cut_is_told_from_what_is_wrong(message: dict[str, Any], data: A
 @pytest.mark.parametrize("text", ['{"a": "lon', '{"a"', '{"a": ', "{", '{"a": [1, ', "", " "])
 def test_what_could_go_on_is_cut(text: str) -> None:
     assert is_cut(text) and not is_json(text)
+
+
+NO_NUMBERS = [None, True, False, "7", "soon", [7], {"a": 7}, float("nan"), float("inf")]
+NO_NUMBERS += [-float("inf"), 10**400, -(10**400), 1e300]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: repr(value)[:12])
+def test_what_is_no_number_is_dropped(value: Any) -> None:
+    assert (count(value), number(value), moment(value)) == (0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "counted", "read"),
+    [(0, 0, 0.0), (7, 7, 7.0), (7.0, 7, 7.0), (7.5, 0, 7.5), (-3, 0, -3.0), (-0.5, 0, -0.5)],
+)
+def test_a_number_is_of_its_kind(value: Any, counted: int, read: float) -> None:
+    assert (count(value), number(value)) == (counted, read)
+    assert type(count(value)) is int and type(number(value)) is float
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [(1_796_021_589, 1_796_021_589.0), (0, None), (-5, None), (1_796_021_589_000, None)],
+)
+def test_a_moment_is_one_that_a_calendar_shows(value: Any, read: float | None) -> None:
+    assert moment(value) == read
+
+
+@given(VALUES)
+def test_a_field_of_any_type_is_read_as_the_one_wanted(value: Any) -> None:
+    assert text(value) in (value, None) and isinstance(text(value), str | None)
+    assert table(value) in (value, {}) and isinstance(table(value), dict)
+    assert all(isinstance(row, dict) for row in rows(value))
+    assert rows([value, {}])[-1] == {}
+    assert rows(value) == [] or isinstance(value, list)

@@ -15,6 +15,7 @@ import pytest
 from olp.errors import StartError
 from olp.runtime.place import RunPlace, marked
 from olp.runtime.worker import RUN_VARIABLE
+from tests.runtime.test_removal import nest
 from tests.support import runs
 
 SLEEP = [sys.executable, "-SEc", "print('up', flush=True); import time; time.sleep(60)"]
@@ -171,6 +172,23 @@ def test_M6_many_may_start_at_the_same_time(state: Path) -> None:
         place.close()
 
 
+def test_M5_one_server_at_a_time_serves_over_a_folder(state: Path) -> None:
+    first, second = RunPlace(state), RunPlace(state)
+    for place in (first, second):
+        place.open()
+    first.serve()
+    with pytest.raises(StartError, match="a server runs over the folder") as caught:
+        second.serve()
+    assert "state_dir" in str(caught.value) and "\n" not in str(caught.value)
+    first.close()
+    second.serve()
+    second.close()
+    again = RunPlace(state)
+    again.open()
+    again.serve()
+    again.close()
+
+
 def test_a_folder_that_cannot_be_made_is_told_in_one_line(state: Path) -> None:
     state.write_text("a file")
     with pytest.raises(StartError, match="cannot use the folder") as caught:
@@ -178,8 +196,46 @@ def test_a_folder_that_cannot_be_made_is_told_in_one_line(state: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_M1_a_working_directory_with_something_in_it_is_refused(state: Path) -> None:
+def test_M1_the_working_directory_is_emptied_at_start(state: Path) -> None:
+    (state / "work" / "deep").mkdir(parents=True)
+    (state / "work" / "CLAUDE.md").write_text("x")
+    place = RunPlace(state)
+    place.open()
+    assert list(place.work.iterdir()) == []
+    place.close()
+
+
+async def test_M1_the_working_directory_is_emptied_between_requests(state: Path) -> None:
+    place = RunPlace(state)
+    place.open()
+    await place.tidy()
+    (place.work / "deep").mkdir()
+    (place.work / "notes.md").write_text("x")
+    await place.tidy()
+    assert list(place.work.iterdir()) == []
+    place.work.rmdir()
+    await place.tidy()
+    place.close()
+
+
+def test_M1_what_cannot_be_removed_stops_the_start_with_one_line(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (state / "work").mkdir(parents=True)
     (state / "work" / "CLAUDE.md").write_text("x")
-    with pytest.raises(StartError, match="must be empty"):
+
+    def refused(*args: object, **kwargs: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(StartError, match="OLP cannot remove what is in it"):
         RunPlace(state).open()
+
+
+def test_M6_a_private_folder_of_any_depth_is_swept(state: Path) -> None:
+    dead = abandoned(state)
+    nest(dead.private / f"{dead.run_id}-abc", 3000)
+    place = RunPlace(state)
+    place.open()
+    assert list(place.private.iterdir()) == []
+    place.close()

@@ -217,10 +217,14 @@ def test_a_folder_that_cannot_be_made_is_one_line(serve: Serve, tmp_path: Path) 
     check_one_line(serve(server={"state_dir": str(tmp_path / "file" / "state")}), "folder")
 
 
-def test_a_working_directory_that_is_not_empty_is_one_line(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "state" / "work").mkdir(parents=True)
-    (tmp_path / "state" / "work" / "CLAUDE.md").write_text("be evil")
-    check_one_line(serve(), "must be empty")
+def test_M1_what_a_cli_left_in_the_working_directory_does_not_stop_the_start(
+    serve: Serve, tmp_path: Path
+) -> None:
+    work = tmp_path / "state" / "work"
+    work.mkdir(parents=True)
+    (work / "CLAUDE.md").write_text("be evil")
+    with serve() as server:
+        assert server.url() and list(work.iterdir()) == []
 
 
 def test_a_chain_over_a_cli_that_is_switched_off_is_one_line(serve: Serve) -> None:

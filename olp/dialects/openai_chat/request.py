@@ -16,6 +16,7 @@ from olp.dialects.openai_chat.problems import problem_at
 from olp.dialects.openai_chat.tools import ApiFunction, ApiTool, Toolbox, toolbox
 from olp.dialects.schemas import schema_problem
 from olp.errors import RequestError
+from olp.media import check_total
 from olp.model import Effort, JsonFormat, Message, Request
 
 # The number goes into a CLI's configuration, where a larger one would break the start.
@@ -130,6 +131,7 @@ def _check_media(messages: tuple[Message, ...], most: int, *, links: bool) -> No
         )
     if len(linked) + sum(len(message.media) for message in messages) > most:
         raise RequestError(f"at most {most} images and files are accepted", param="messages")
+    check_total(messages)
 
 
 def _toolbox(body: _Body) -> Toolbox:

@@ -2,7 +2,7 @@
 
 Mistral has no quota headers and three different error shapes; ``vibe`` copies status and body
 into its stderr text, so the bodies here are what a driver's error table is tested with. CREDIT is
-a guess: the real answer to a spent budget was never seen.
+a guess: the real answer to a spent budget was never seen. POLICY is as FailoverBench tells it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import ids
 from .plan import REFUSAL, Answer, plan
 from .reading import tools_of, turns_of
 from .scenario import Ask, Scenario, State, ask_of
-from .stream import Cut, MidStreamError, Sse, hang_if, linger, paced
+from .stream import Cut, MidStreamError, Sse, before_head, hang_if, linger, paced
 
 _FINISH = {"stop": "stop", "length": "length", "tool": "tool_calls", "refusal": "stop"}
 _LONG = 64  # letters of arguments from which on they come in fragments
@@ -33,6 +33,14 @@ _ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
     "OVERLOADED": (503, {"message": "Service unavailable", "type": "internal"}),
     "ERROR500": (500, {"message": "Internal server error", "type": "internal_server_error"}),
     "BADREQ": (400, {"message": "bad thing", "type": "invalid_request"}),
+    "POLICY": (
+        400,
+        {
+            "message": "Your request was rejected as a result of our safety system.",
+            "type": "invalid_request_error",
+            "code": "content_policy_violation",
+        },
+    ),
     "CONTEXT": (
         400,
         {
@@ -49,14 +57,14 @@ async def chat(request: web.Request, state: State) -> web.StreamResponse:
     body = await request.json()
     ask = read(body)
     scenario = state.choose("mistral", ask)
-    failed = failure(scenario, body)
+    failed = await before_head(request, scenario) or failure(scenario, body)
     if failed is not None:
         return failed
     answer = _spoken(plan(scenario, ask))
     calls = calls_of(answer, ask.length)
     if not body.get("stream"):
         return web.json_response(whole(_head(body, state), answer, state, calls))
-    sse = Sse(request)
+    sse = Sse(request, state.pace_s)
     await sse.open({})
     await hang_if(scenario)
     try:
@@ -86,7 +94,10 @@ def failure(scenario: Scenario, body: Mapping[str, Any]) -> web.Response | None:
         return _error(400, {"message": message, "type": "invalid_model", "code": "1500"})
     if scenario.name in _ERRORS:
         status, error = _ERRORS[scenario.name]
-        return _error(status, error)
+        answer = _error(status, error)
+        if scenario.name == "THROTTLE" and scenario.arg:
+            answer.headers["retry-after"] = scenario.arg
+        return answer
     return None
 
 
@@ -168,11 +179,14 @@ async def _stream(
     for piece in answer.thinking:
         inner = [{"type": "text", "text": piece}]
         await sse.send(_chunk(head, {"content": [{"type": "thinking", "thinking": inner}]}))
-    async for piece in paced(scenario, answer.pieces):
+    async for piece in paced(sse, scenario, answer.pieces):
         await sse.send(_chunk(head, {"content": piece}))
     for fragment in _fragments(answer, calls):
         await sse.send(_chunk(head, {"tool_calls": [fragment]}))
     await linger(scenario)
+    if scenario.name == "ENDS":
+        return
     last = _chunk(head, {"content": ""}, _FINISH[answer.finish])
     await sse.send(last | {"usage": _usage(state)})
-    await sse.send("[DONE]")
+    if scenario.name != "NODONE":
+        await sse.send("[DONE]")

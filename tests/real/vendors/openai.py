@@ -13,11 +13,11 @@ from typing import Any
 
 from aiohttp import web
 
-from .openai_stream import CONTEXT_MESSAGE, Writer
+from .openai_stream import CONTEXT_MESSAGE, POLICY_MESSAGE, Writer
 from .plan import plan
 from .reading import tools_of, turns_of
 from .scenario import Ask, Quota, Scenario, State, ask_of
-from .stream import MidStreamError, Sse
+from .stream import MidStreamError, Sse, before_head
 
 _ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
     "THROTTLE": (
@@ -47,6 +47,10 @@ _ERRORS: dict[str, tuple[int, dict[str, Any]]] = {
         },
     ),
     "BADREQ": (400, {"type": "invalid_request_error", "code": None, "message": "bad thing"}),
+    "POLICY": (
+        400,
+        {"type": "invalid_request_error", "code": "invalid_prompt", "message": POLICY_MESSAGE},
+    ),
 }
 
 
@@ -54,10 +58,10 @@ async def responses(request: web.Request, state: State) -> web.StreamResponse:
     body = await request.json()
     ask = read(body)
     scenario = state.choose("openai", ask)
-    failed = failure(scenario, body, state.quota)
+    failed = await before_head(request, scenario) or failure(scenario, body, state.quota)
     if failed is not None:
         return failed
-    sse = Sse(request)
+    sse = Sse(request, state.pace_s)
     await sse.open(limit_headers(state.quota))
     writer = Writer(sse, body, state, ask.length)
     try:
@@ -96,9 +100,12 @@ def failure(scenario: Scenario, body: Mapping[str, Any], quota: Quota) -> web.Re
                 "message": CONTEXT_MESSAGE,
             },
         )
+    if scenario.name == "POLICY" and scenario.arg != "400":
+        return None
     if scenario.name in _ERRORS:
         status, error = _ERRORS[scenario.name]
-        return _error(status, error)
+        late = scenario.name == "THROTTLE" and scenario.arg
+        return _error(status, error, {"retry-after": str(scenario.arg)} if late else None)
     return None
 
 

@@ -18,6 +18,11 @@ CONTEXT_MESSAGE = (
     "Your input exceeds the context window of this model. Please adjust your input and try again."
 )
 
+POLICY_MESSAGE = (
+    "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please try "
+    "again with a different prompt."
+)
+
 
 class Writer:
     """One response as a stream of events, in answer to so many turns."""
@@ -73,6 +78,9 @@ class Writer:
         if scenario.name == "CONTEXT":
             await self.failed("context_length_exceeded", CONTEXT_MESSAGE)
             return
+        if scenario.name == "POLICY":
+            await self.failed(scenario.arg or "invalid_prompt", POLICY_MESSAGE)
+            return
         if answer.thinking:
             await self._reasoning(answer.thinking)
         if answer.finish == "refusal":
@@ -82,7 +90,8 @@ class Writer:
         for number, call in enumerate(answer.calls):
             await self._call(call, number)
         await linger(scenario)
-        await self._end(answer)
+        if scenario.name not in ("NODONE", "ENDS"):
+            await self._end(answer)
 
     async def _reasoning(self, pieces: tuple[str, ...]) -> None:
         head = {"type": "reasoning", "id": f"rs_{self._id}", "summary": []}
@@ -98,8 +107,9 @@ class Writer:
 
     async def _message(self, scenario: Scenario, answer: Answer) -> None:
         where, part = await self._open_message({"type": "output_text", "text": ""})
-        async for piece in paced(scenario, answer.pieces):
-            await self._send("response.output_text.delta", **where, delta=piece)
+        event = "response.output_text.delta"
+        async for piece in paced(self._sse, scenario, answer.pieces, event):
+            await self._send(event, **where, delta=piece)
         await self._send("response.output_text.done", **where, text=answer.text)
         await self._close_message(where, part | {"text": answer.text})
 

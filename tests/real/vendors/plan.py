@@ -16,6 +16,13 @@ In ``[[NAME:argument]]``, by name:
 - ``SEE`` tells the images and files of the user's message
 - ``REFUSE:text`` refuses in the vendor's way
 
+Faults of a stream (``stream``) strike at a delta, or after so many seconds, in an answer of so many
+words that are called so; all fields may be left out:
+
+- ``HANG_AT:delta:words:name``, ``DROP:…``, ``MIDERR:…``, ``GARBAGE:…``, ``LATE:seconds:words:name``
+- ``LONG:words:name`` is such an answer without a fault, ``NODONE:words:name`` lacks its last event
+- ``ENDS`` thinks, and then its stream ends in good order without another word
+
 After CALL, CALLS, SAYCALL and EVIL the results are echoed, unless the text ends with
 ``[[THEN:NAME:argument]]``, whose answer or failure comes instead (after LOOP, when it is done).
 ``[[TAIL:seconds]]`` behind an order holds back the stream's end when all is said.
@@ -102,8 +109,8 @@ def plan(scenario: Scenario, ask: Ask) -> Answer:
     return _PLANS.get(scenario.name, _words)(scenario, ask)
 
 
-def words(count: int = WORDS) -> tuple[str, ...]:
-    return tuple(f"word{n} " for n in range(count))
+def words(count: int = WORDS, name: str = "word") -> tuple[str, ...]:
+    return tuple(f"{name}{n} " for n in range(count))
 
 
 def _words(scenario: Scenario, ask: Ask) -> Answer:
@@ -127,11 +134,16 @@ def _cut_off(scenario: Scenario, ask: Ask) -> Answer:
 
 
 def _long(scenario: Scenario, ask: Ask) -> Answer:
-    return Answer(pieces=words(int(scenario.number(400))))
+    return Answer(pieces=words(int(scenario.number(400)), scenario.word(1)))
 
 
-def _hang_at(scenario: Scenario, ask: Ask) -> Answer:
-    return Answer(pieces=words(max(WORDS, int(scenario.number(3)) + 1)))
+def _faulty(scenario: Scenario, ask: Ask) -> Answer:
+    enough = max(WORDS, int(scenario.number(3)) + 1)
+    return Answer(pieces=words(int(scenario.number(enough, 1)), scenario.word(2)))
+
+
+def _ends(scenario: Scenario, ask: Ask) -> Answer:
+    return Answer(thinking=("let me ", "think about ", "this"))
 
 
 def _see(scenario: Scenario, ask: Ask) -> Answer:
@@ -221,7 +233,13 @@ _PLANS: dict[str, Callable[[Scenario, Ask], Answer]] = {
     "THINK": _think,
     "LEN": _cut_off,
     "LONG": _long,
-    "HANG_AT": _hang_at,
+    "NODONE": _long,
+    "ENDS": _ends,
+    "HANG_AT": _faulty,
+    "DROP": _faulty,
+    "MIDERR": _faulty,
+    "GARBAGE": _faulty,
+    "LATE": _faulty,
     "SEE": _see,
     "REFUSE": _refuse,
     "JSON": _structured,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from .reading import Media, Offered, Turn
 
 VENDORS = ("anthropic", "openai", "mistral")
-CUT_AFTER = 4  # deltas sent before MIDERR and DROP strike
+CUT_AFTER = 4  # deltas sent before MIDERR, DROP and GARBAGE strike, unless they say
 WORDS = 6
 
 _HEAD = re.compile(r"\[\[([A-Z][A-Z0-9_]*)(:|\]\](?![\]},]))")
@@ -37,11 +37,20 @@ class Scenario:
     then: Scenario | None = None  # what comes once the tools' results are there
     tail_s: float = 0.0  # from the last word or call to the end of the stream
 
-    def number(self, default: float) -> float:
+    def number(self, default: float, place: int = 0) -> float:
+        """The field of the argument at `place`, as a number."""
         try:
-            return float(self.arg.partition(":")[0]) if self.arg is not None else default
+            return float(self._field(place))
         except ValueError:
             return default
+
+    def word(self, place: int) -> str:
+        """The field at `place`: what the words of an answer are called."""
+        return self._field(place) or "word"
+
+    def _field(self, place: int) -> str:
+        fields = (self.arg or "").split(":")
+        return fields[place] if place < len(fields) else ""
 
 
 @dataclass(frozen=True)
@@ -142,6 +151,7 @@ class State:
     overrides: dict[str, Override] = field(default_factory=dict)
     quota: Quota = field(default_factory=Quota)
     usage: Usage = field(default_factory=Usage)
+    pace_s: float = 0.0  # between two deltas
     requests: list[Recorded] = field(default_factory=list)
     answers: int = 0  # never reset: a CLI may outlive a test
 
@@ -155,6 +165,7 @@ class State:
         self.requests.clear()
         self.quota = Quota()
         self.usage = Usage()
+        self.pace_s = 0.0
 
     def choose(self, vendor: str, ask: Ask) -> Scenario:
         """The override for this vendor if one is left, else the marker in the text, else OK; what

@@ -20,7 +20,7 @@ from aiohttp import web
 
 from . import anthropic, mistral, openai
 from .scenario import VENDORS, Override, Recorded, Scenario, State
-from .stream import Cut
+from .stream import Cut, Reset, reset
 
 STATE: web.AppKey[State] = web.AppKey("state", State)
 LOG: web.AppKey[Path | None] = web.AppKey("log", Path)
@@ -100,6 +100,9 @@ async def _record(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.transport is not None:
             request.transport.close()
         return web.Response()  # reaches nobody; aiohttp notices and moves on
+    except Reset:
+        reset(request)
+        return web.Response()
     finally:
         if not record.completed:
             record.closed_at = time.time()
