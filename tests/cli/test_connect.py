@@ -50,6 +50,9 @@ class Teller:
                 self.end_headers()
                 self.wfile.write(body)
 
+            def version_string(self) -> str:
+                return "olp"
+
             def log_message(self, format: str, *args: Any) -> None: ...
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
