@@ -146,7 +146,8 @@ class Failed:
     the model's alone, `request_limit` whether it is of requests like this one alone (nothing is
     held then), `param` the parameter of the request that is at fault.
     `by_model` says that the model's own wish led to it, which any prompt can bring about: the
-    provider is none the worse for it.
+    provider is none the worse for it. `living` says that the CLI had not died: what it had said by
+    then is no answer that only lacks its end.
     """
 
     trouble: Trouble
@@ -157,6 +158,7 @@ class Failed:
     request_limit: bool = False
     param: str | None = None
     by_model: bool = False
+    living: bool = False
 
 
 @dataclass(frozen=True, slots=True)
