@@ -264,7 +264,8 @@ class Launch:
     user's own (a login); what the CLI wrote in their place is carried back when it has ended.
     `collect` names files of that folder that are read when the CLI has ended. `grace_s` is how
     long it may take to end when it is asked to, before it is killed. `socket` names a unix socket
-    in that folder on which OLP listens to the CLI.
+    in that folder on which OLP listens to the CLI. `leaves` are patterns of what it leaves outside
+    of that folder when it is killed, `{pid}` for the id of its process, `{uid}` for its user's.
     """
 
     argv: tuple[str, ...]
@@ -274,3 +275,4 @@ class Launch:
     collect: tuple[str, ...] = ()
     grace_s: float = 5.0
     socket: str = ""
+    leaves: tuple[str, ...] = ()

@@ -15,7 +15,15 @@ from olp.providers import claude_survey
 from olp.providers.base import Setting, adapted
 from olp.providers.claude_answer import Driver
 from olp.providers.claude_bridge import SERVER
-from olp.providers.claude_facts import BRIDGE, ELSEWHERE, FACTS, FLAGS, MAX_SCHEMA_ARG, QUIET
+from olp.providers.claude_facts import (
+    BRIDGE,
+    ELSEWHERE,
+    FACTS,
+    FLAGS,
+    MAX_SCHEMA_ARG,
+    PLACES,
+    QUIET,
+)
 from olp.providers.claude_session import EFFORTS, ClaudeSession
 from olp.providers.claude_survey import SurveyDriver
 from olp.providers.environment import child_environment
@@ -49,8 +57,9 @@ class Claude:
         system = system_of(request, describe_format=schema is None)
         launch = Launch(
             argv,
-            child_environment(setting, FACTS, own),
+            child_environment(setting, FACTS, own | PLACES),
             files={"system.md": system.encode("utf-8", "replace")},
+            leaves=_leaves(setting),
         )
         return launch, Driver(prompt_of(request), structured=schema is not None, now=now)
 
@@ -64,13 +73,13 @@ class Claude:
             f"--allowedTools=mcp__{SERVER}",
             *setting.config.args,
         )
-        launch = Launch(argv, child_environment(setting, FACTS, _own(setting) | BRIDGE))
-        return launch, ClaudeSession(_parser)
+        env = child_environment(setting, FACTS, _own(setting) | BRIDGE | PLACES)
+        return Launch(argv, env, leaves=_leaves(setting)), ClaudeSession(_parser)
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, SurveyDriver]]:
         argv = (*setting.command, *claude_survey.FLAGS, *setting.config.args)
-        launch = Launch(argv, child_environment(setting, FACTS, _own(setting)))
-        return [(launch, SurveyDriver())]
+        env = child_environment(setting, FACTS, _own(setting) | PLACES)
+        return [(Launch(argv, env, leaves=_leaves(setting)), SurveyDriver())]
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
         env = child_environment(setting, FACTS, _own(setting))
@@ -90,6 +99,14 @@ def _own(setting: Setting) -> dict[str, str]:
     if setting.config.login == "own":
         own["CLAUDE_CONFIG_DIR"] = setting.own_home
     return own | (ELSEWHERE if "ANTHROPIC_BASE_URL" in setting.config.env else {})
+
+
+def _leaves(setting: Setting) -> tuple[str, ...]:
+    """A process enters itself in a list of those that run, and leaves that to the next one to clear
+    up if it is killed."""
+    home = setting.own_home if setting.config.login == "own" else f"{setting.home}/.claude"
+    home = setting.config.env.get("CLAUDE_CONFIG_DIR", home)
+    return (f"{home}/sessions/{{pid}}.*", "/tmp/cc-socks-{uid}/{pid}.sock")
 
 
 def _schema_argument(request: Request) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from olp.events import Usage
-from olp.model import Ability
+from olp.model import PRIVATE_DIR, Ability
 from olp.providers.base import OPENING_S, Facts
 from olp.providers.wire import count, table
 
@@ -58,6 +58,13 @@ QUIET = {
 ELSEWHERE = {"CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1"}
 """Where the owner gave another address than the vendor's own: on a 400 that it does not know, the
 CLI would ask there again, leaving out one of its betas each time."""
+
+PLACES = {
+    **dict.fromkeys(("TMPDIR", "CLAUDE_CODE_TMPDIR", "XDG_RUNTIME_DIR"), PRIVATE_DIR),
+    "CLAUDE_CODE_PLUGIN_CACHE_DIR": f"{PRIVATE_DIR}/plugins",
+}
+"""Temporary files, the store of plugins, and the socket on which a process takes messages of its
+user's other ones: in the private folder, where nobody else looks and which goes with it."""
 
 _DAY_MS = "86400000"
 

@@ -14,7 +14,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from olp.model import PRIVATE_DIR, Launch
@@ -91,6 +91,15 @@ class PrivateFolder:
             if _is_login(path):
                 _carry_back(path, Path(target).resolve())
         _remove_dying(self.path)
+
+
+def sweep(patterns: Sequence[str], pid: int) -> None:
+    """Remove what a process that is gone has left outside of its folder."""
+    for pattern in patterns:
+        path = Path(pattern.replace("{pid}", str(pid)).replace("{uid}", str(os.getuid())))
+        with contextlib.suppress(OSError):
+            for found in sorted(path.parent.glob(path.name)):
+                remove(found)
 
 
 def _is_login(path: Path) -> bool:

@@ -32,7 +32,7 @@ from olp.providers.base import (
 )
 from olp.runtime import process
 from olp.runtime.callsocket import CallSocket
-from olp.runtime.private import PrivateFolder
+from olp.runtime.private import PrivateFolder, sweep
 from olp.runtime.story import Report
 from olp.runtime.tasks import Tasks, see_through
 
@@ -147,6 +147,7 @@ class Worker:
             self.report.exit_code = self._child.returncode
             await self._child.stop(self._launch.grace_s)
             self.report.ended_at = self._clock()
+            await asyncio.to_thread(sweep, self._launch.leaves, self._child.pid)
             await self._place.tidy()
         if self._socket is not None:
             self._socket.close()
