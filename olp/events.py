@@ -172,10 +172,17 @@ class Keep:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The CLI tells of how many tokens the model that answers can read them."""
+
+    tokens: int
+
+
 Content = Text | CallStarted | CallArguments
 """What an answer is made of, as far as a client may act on it."""
 
-Event = Started | Content | Reasoning | Quota | Usage | Listed | Keep | Done | Failed
+Event = Started | Content | Reasoning | Quota | Usage | Reads | Listed | Keep | Done | Failed
 
 
 class TriggerType(StrEnum):

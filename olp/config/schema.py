@@ -72,7 +72,11 @@ class RoutingConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     opening_s: Annotated[
         float,
-        Meta(gt=0, description="from the start of a CLI until the vendor begins to answer"),
+        Meta(
+            gt=0,
+            description="from the start of a CLI until the vendor begins to answer; at most 60 "
+            "where the CLI shows that without fail",
+        ),
     ] = 240.0
     gate_s: Annotated[
         Seconds,
@@ -99,8 +103,8 @@ class RoutingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "owner_only"
     queue_s: Annotated[
         Seconds,
-        Meta(description="how long a request waits, in turn, for a slot of a full hop; 0: not"),
-    ] = 0.0
+        Meta(description="how long a request waits, in turn, where every hop is full; 0: not"),
+    ] = 10.0
     background: Annotated[
         str,
         Meta(description="chain for the jobs that chat programs send on their own; unset: none"),
@@ -223,12 +227,18 @@ class ProviderConfig(Thresholds, frozen=True, kw_only=True, forbid_unknown_field
     models: Annotated[
         tuple[str, ...], Meta(description="further model ids that clients may ask for by name")
     ] = ()
+    context: Annotated[
+        dict[str, Annotated[int, Meta(ge=1)]],
+        Meta(description="tokens that a model can read, by its id, where the CLI does not tell"),
+    ] = field(default_factory=dict)
     login: Annotated[
         Literal["shared", "own"],
         Meta(description="the login of your own CLI, or one that OLP keeps apart"),
     ] = "shared"
     max_concurrent: Annotated[int, Meta(ge=1, description="processes at one time")] = 4
-    opening_s: Annotated[Seconds | None, Meta(description="as in [routing], for this CLI")] = None
+    opening_s: Annotated[
+        Seconds | None, Meta(description="as in [routing], for this CLI, whatever it shows")
+    ] = None
     gate_s: Annotated[Seconds | None, Meta(description="as in [routing], for this CLI")] = None
     max_spawn_s: Annotated[
         float, Meta(gt=0, description="the longest that one answer may take")

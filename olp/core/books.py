@@ -35,7 +35,8 @@ class Now:
 
 
 class Books:
-    """The books of one server. `limits` are each provider's own thresholds."""
+    """The books of one server. `limits` are each provider's own thresholds; `contexts` are the
+    tokens that a model can read, where its CLI has told."""
 
     def __init__(
         self, slots: Slots, breaker: BreakerConfig, limits: Mapping[str, Thresholds]
@@ -47,6 +48,7 @@ class Books:
         self.holds = Holds()
         self.quota = QuotaBook()
         self.vitals = Vitals(slots.limits)
+        self.contexts: dict[Hop, int] = {}
         self._limits = limits
         self._last_error: dict[Hop, tuple[Failed, float]] = {}
 
@@ -66,6 +68,7 @@ class Books:
         self.breaker.forget(provider)
         self.quota.forget(provider)
         self.vitals.forget(provider)
+        self.contexts = {h: n for h, n in self.contexts.items() if h.provider != provider}
         self._last_error = {h: e for h, e in self._last_error.items() if h.provider != provider}
 
     def enter(
@@ -118,6 +121,11 @@ class Books:
         return replace(
             skipped, detail=f"{skipped.detail}; its last error: {last.trouble}: {last.detail}"
         )
+
+    def state(self, provider: str, now: float, wall: float) -> str:
+        """How it is: `used_up`, or what its last requests say (see `Vitals.state`)."""
+        used_up = self.holds.used_up(provider, now, wall)
+        return "used_up" if used_up else self.vitals.state(provider, now)
 
     def note(self, hop: Hop, end: Done | Failed, now: Now) -> str | None:
         """How an attempt at `hop` ended; `opened` or `closed` if that changes its circuit."""

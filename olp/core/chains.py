@@ -35,14 +35,12 @@ class Policy:
 @dataclass(frozen=True, slots=True)
 class Chain:
     """The hops of one request, in the order in which they are tried. `limits` are the chain's own
-    thresholds, which go before those of a provider. `contexts` are the tokens that a hop can read,
-    by PROVIDER/MODEL, as far as they are known."""
+    thresholds, which go before those of a provider."""
 
     name: str
     hops: tuple[Hop, ...]
     policy: Policy = field(default_factory=Policy)
     limits: Thresholds | None = None
-    contexts: Mapping[str, int] = field(default_factory=dict)
 
     def without_substitution(self) -> Chain:
         """Only the hops of the first hop's model."""

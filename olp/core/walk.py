@@ -96,7 +96,8 @@ NOT_ASKED = frozenset(
 
 class Walk:
     """One request on its way along one chain. `now` is in seconds of any one steady clock;
-    `patience` is how many of them it may wait in line for a slot, in all."""
+    `patience` is how many of them it may wait in line for a slot, in all. `contexts` are the tokens
+    that hops can read, as far as that is known."""
 
     def __init__(
         self,
@@ -108,9 +109,11 @@ class Walk:
         cache: str = "bypass",
         first: int = 0,
         patience: float = 0.0,
+        contexts: Mapping[Hop, int] | None = None,
     ) -> None:
         self._chain = chain
         self._patience = patience
+        self._contexts = contexts or {}
         self._needs = 0
         self._left = [first, *(i for i in range(len(chain.hops)) if i != first)]
         self._began = False
@@ -406,7 +409,7 @@ class Walk:
 
     def _reads(self, hop: Hop) -> int:
         """How many tokens it can read; 0 where nobody has told."""
-        return self._chain.contexts.get(str(hop), 0)
+        return self._contexts.get(hop, 0)
 
     def verdict(self, wall: float) -> Refused:
         """What the client is told when no hop answered. `wall` is the time in epoch seconds."""

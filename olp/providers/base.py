@@ -193,10 +193,11 @@ class Facts:
     highest. `models` are ids known to work, the default first. `keeps_max_tokens` says whether the
     CLI can be given a token limit. `user_login` are the files of a shared login, relative to the
     user's home. `passes` are variables of OLP's own environment that carry this CLI's login.
-    `inert_tools` are tools that still stand in the request to the vendor and do nothing.
-    `opening_s` are the seconds after which a process for one request has a silent vendor, where it
-    shows without fail when its vendor begins to answer; None where it does not. `windows` are the quota windows that it tells of. `can` is what a request may need of it,
-    and `apart` are two of these that it cannot do in one request.
+    `inert_tools` are tools that still stand in the request to the vendor and do nothing. `windows`
+    are the quota windows that it tells of. `can` is what a request may need of it, and `apart` are
+    two of these that it cannot do in one request. `opening_s` are the seconds after which the
+    vendor of a process for one request is taken to be silent, where that process shows without
+    fail when its vendor begins to answer; None where it does not.
     """
 
     name: str

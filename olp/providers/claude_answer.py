@@ -22,6 +22,7 @@ from olp.events import (
     Failed,
     Finish,
     Quota,
+    Reads,
     Reasoning,
     Started,
     Text,
@@ -254,7 +255,7 @@ class Driver:
             usage = replace(self._spent, cost=usage.cost)
         rest = self._unstreamed(result)
         failed = any(isinstance(step, Failed) for step in rest)
-        return rest if failed else [*rest, usage, Done(Finish.STOP)]
+        return rest if failed else [*rest, *_reads(result), usage, Done(Finish.STOP)]
 
     def _unstreamed(self, result: Mapping[str, Any]) -> Sequence[Step]:
         """The answer where it did not come as deltas: structured, or from an older CLI."""
@@ -318,3 +319,11 @@ class Driver:
     def _resets_at(self, text: str) -> float | None:
         resets = self._limit.get("resetsAt") if self._rejected() else None
         return float(resets) if resets else reset_time(text, self._now)
+
+
+def _reads(result: Mapping[str, Any]) -> list[Reads]:
+    """How much the model that answered can read, where no other one was asked beside it."""
+    used = result.get("modelUsage")
+    told = list(used.values()) if isinstance(used, dict) else []
+    tokens = told[0].get("contextWindow") if len(told) == 1 and isinstance(told[0], dict) else None
+    return [Reads(tokens)] if type(tokens) is int and tokens > 0 else []

@@ -53,12 +53,22 @@ class CatalogueDriver:
         models = parse_line("\n".join(self._lines)).get("models")
         if exit.code != 0 or not isinstance(models, list):
             return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
-        toolless = [{**model, **_TOOLLESS, **_WHOLE} for model in models if isinstance(model, dict)]
-        shown = [model for model in toolless if model.get("visibility") == "list"]
+        models = [model for model in models if isinstance(model, dict)]
+        toolless = [{**model, **_TOOLLESS, **_WHOLE} for model in models]
+        shown = [model for model in models if model.get("visibility") == "list"]
         shown.sort(key=lambda model: model.get("priority") or 0)
         names = tuple(str(model["slug"]) for model in shown if model.get("slug"))
         kept = Keep(CATALOGUE, json.dumps({"models": toolless}).encode())
-        return [Listed(names), kept, Done()]
+        return [Listed(names, _contexts(models)), kept, Done()]
+
+
+def _contexts(models: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
+    """What the vendor takes from each, as far as the list tells it: what the CLI itself would
+    shorten a conversation to is often less."""
+    reads = (
+        (m.get("slug"), m.get("max_context_window") or m.get("context_window")) for m in models
+    )
+    return tuple((str(name), n) for name, n in reads if name and isinstance(n, int) and n > 0)
 
 
 class LimitsDriver:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,7 +22,7 @@ from olp.core.days import day_of
 from olp.core.required import as_format
 from olp.core.shape import Shaper
 from olp.core.walk import Walk
-from olp.events import Answering, Event, Failed, Output, Quota, Refused, Trouble
+from olp.events import Answering, Event, Failed, Output, Quota, Reads, Refused, Trouble
 from olp.model import Hop, Request
 from olp.runtime.fleet import Fleet
 from olp.runtime.log import Log
@@ -91,6 +91,7 @@ class Engine:
             cache="miss" if self._uses_cache(job) else "bypass",
             first=self._pool.waits_at(job.chain.hops, job.talk),
             patience=self._queue_s,
+            contexts=self.contexts(job.chain.hops),
         )
         while (hop := walk.next(self._clock())) is not None or walk.full:
             if hop is None:
@@ -176,13 +177,21 @@ class Engine:
     ) -> list[Output]:
         now = self._clock()
         for event in events:
-            if isinstance(event, Quota):
-                self.books.quota.note(hop.provider, event.windows, self._wall(), "answer")
+            match event:
+                case Quota(windows):
+                    self.books.quota.note(hop.provider, windows, self._wall(), "answer")
+                case Reads(tokens):
+                    self.books.contexts[hop] = tokens
         shaped = [made for event in events for made in shaper.feed(event)]
         out = list(walk.pass_on_together(shaped, now))
         if walk.trying:
             out += walk.expire(now)
         return out
+
+    def contexts(self, hops: Sequence[Hop]) -> Mapping[Hop, int]:
+        """The tokens that these can read: as the owner says, else as the CLI has told."""
+        known = {hop: self._fleet.context(hop) or self.books.contexts.get(hop) for hop in hops}
+        return {hop: tokens for hop, tokens in known.items() if tokens}
 
     def _keep_books(self, walk: Walk, job: Job) -> None:
         """Write down what the walk has to tell: to the log, the books and the story."""

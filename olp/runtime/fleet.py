@@ -105,6 +105,10 @@ class Fleet:
             return Failed(Trouble.INCAPABLE, told, param="tools" if request.tools else "messages")
         return None
 
+    def context(self, hop: Hop) -> int | None:
+        """The tokens that the owner says its model can read."""
+        return self.members[hop.provider].setting.config.context.get(hop.model)
+
     def kept(self, provider: str) -> Mapping[str, str]:
         """The files that the provider's launches are given now, by name."""
         return self.members[provider].setting.kept

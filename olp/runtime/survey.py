@@ -21,31 +21,35 @@ TIME_LIMIT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What one CLI told. `trouble` is why it told nothing, if it did not."""
+    """What one CLI told; `contexts` are the tokens that its models can read. `trouble` is why it
+    told nothing, if it did not."""
 
     models: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
     trouble: str | None = None
+    contexts: tuple[tuple[str, int], ...] = ()
 
 
 async def survey(fleet: Fleet, provider: str, clock: Callable[[], float]) -> Surveyed:
     """Ask one CLI all that it can be asked."""
     models: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
+    contexts: tuple[tuple[str, int], ...] = ()
     trouble = None
     for surveyor in fleet.surveyors(provider):
         async with surveyor as worker:
             for event in await _events(worker, clock() + TIME_LIMIT_S):
                 match event:
-                    case Listed(names):
+                    case Listed(names, reads):
                         models += names
+                        contexts += reads
                     case Quota(told):
                         windows += told
                     case Keep(name, data):
                         fleet.keep(provider, name, data)
                     case Failed(detail=detail):
                         trouble = detail
-    return Surveyed(models, windows, trouble)
+    return Surveyed(models, windows, trouble, contexts)
 
 
 async def _events(worker: Worker, until: float) -> list[Event]:

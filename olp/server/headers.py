@@ -18,8 +18,12 @@ LATENCY = "X-OLP-Latency-Ms"
 REQUEST_ID = "X-OLP-Request-Id"
 IGNORED = "X-OLP-Ignored-Params"
 CONVERSATION = "X-OLP-Conversation"
+EMPTY = "X-OLP-Empty-Answer"
 
-ALL = (PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, IGNORED, CONVERSATION)
+ALL = (
+    *(PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, IGNORED, CONVERSATION),
+    EMPTY,
+)
 
 _UNSAFE = re.compile(r"[^\x20-\x7e]+")
 _KEY = re.compile(r"olp_[A-Za-z0-9_-]{20,}")
@@ -46,6 +50,8 @@ def answered(head: Answering, *, show_detail: bool) -> dict[str, str]:
     }
     if head.conversation is not None:
         headers[CONVERSATION] = head.conversation
+    if head.empty:
+        headers[EMPTY] = "true"
     if head.records and show_detail:
         headers[DETAIL] = detail_value(head.records)
     return headers

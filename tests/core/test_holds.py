@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from olp.core.holds import MAX_HOLD_S, UNTOLD_HOLD_S, Holds
+from olp.core.holds import MAX_HOLD_S, Holds
 from olp.core.latch import Probe
+from olp.core.triggers import UNTOLD_HOLD_S
 from olp.events import Done, Failed, Finish, Trouble
 from olp.model import Hop
 

@@ -1,17 +1,30 @@
-"""The line for a slot: persons take turns, and nobody who left is waited for."""
+"""The line for a slot: persons take turns, nobody who left is waited for, and no slot is left free
+while somebody waits for it."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
+from olp.config import BreakerConfig
+from olp.core.books import Books, Now, Pass
 from olp.core.queue import Queue, Ticket
+from olp.core.slots import Slots
+from olp.events import Failed, Trouble
+from olp.model import Hop
 
 
 def line(queue: Queue, *persons: str) -> list[Ticket]:
-    return [queue.join("claude", person, lambda: None) for person in persons]
+    return [queue.join(["claude"], person, lambda: None) for person in persons]
 
 
 def served(queue: Queue) -> list[str]:
@@ -41,7 +54,7 @@ def test_a_persons_own_are_served_in_their_order() -> None:
 def test_whoever_leaves_gives_up_the_place_and_the_next_is_woken() -> None:
     queue, woken = Queue(), list[str]()
     tickets = [
-        queue.join("claude", person, partial(woken.append, person))
+        queue.join(["claude"], person, partial(woken.append, person))
         for person in ("anna", "ben", "carl")
     ]
     queue.leave(tickets[0], served=False)
@@ -52,11 +65,32 @@ def test_whoever_leaves_gives_up_the_place_and_the_next_is_woken() -> None:
     assert woken == ["ben", "ben"]
 
 
-def test_each_provider_has_its_own_line() -> None:
+def test_each_provider_has_its_own_first() -> None:
     queue = Queue()
-    queue.join("claude", "anna", lambda: None)
-    assert queue.first("codex") is None and queue.waiting("codex") == 0
-    assert repr(queue) == "Queue({'claude': {'anna': 1}})"
+    anna = queue.join(["claude"], "anna", lambda: None)
+    ben = queue.join(["codex", "claude"], "ben", lambda: None)
+    assert queue.first("claude") is anna and queue.first("codex") is ben
+    assert queue.first("vibe") is None
+    assert (queue.waiting("claude"), queue.waiting("codex"), queue.waiting("vibe")) == (2, 1, 0)
+    assert repr(queue) == "Queue({'anna': 1, 'ben': 1})"
+
+
+def test_whoever_waits_for_less_than_before_makes_way() -> None:
+    queue, woken = Queue(), list[str]()
+    anna = queue.join(["claude", "codex"], "anna", partial(woken.append, "anna"))
+    ben = queue.join(["codex"], "ben", partial(woken.append, "ben"))
+    queue.narrow(anna, ["claude"])
+    assert woken == ["ben"] and queue.first("codex") is ben
+    queue.narrow(anna, ["claude"])
+    assert woken == ["ben"], "nothing has changed"
+
+
+def test_whoever_was_served_elsewhere_leaves_every_line() -> None:
+    queue, woken = Queue(), list[str]()
+    anna = queue.join(["claude", "codex"], "anna", partial(woken.append, "anna"))
+    queue.join(["codex"], "ben", partial(woken.append, "ben"))
+    queue.leave(anna, served=True)
+    assert woken == ["ben"] and queue.waiting("claude") == 0
 
 
 @given(st.lists(st.tuples(st.sampled_from(["join", "leave", "serve"]), st.integers(0, 9))))
@@ -68,7 +102,7 @@ def test_nobody_is_served_twice_while_another_waits(steps: list[tuple[str, int]]
     for what, number in steps:
         if what == "join":
             person = "abc"[number % 3]
-            inside.append(queue.join("claude", person, lambda: None))
+            inside.append(queue.join(["claude"], person, lambda: None))
             before.setdefault(person, [])
         elif what == "leave" and inside:
             queue.leave(inside.pop(number % len(inside)), served=False)
@@ -83,3 +117,124 @@ def test_nobody_is_served_twice_while_another_waits(steps: list[tuple[str, int]]
         assert all(len(set(turns)) == len(turns) for turns in before.values()), before
         assert queue.waiting("claude") == len(inside)
         assert (queue.first("claude") is None) == (not inside)
+
+
+# --- the line and the books together -------------------------------------------------------------
+
+LIMITS = {"claude": 1, "codex": 2, "vibe": 1}
+HOPS = [Hop("claude", "sonnet"), Hop("claude", "opus"), Hop("codex", "gpt"), Hop("vibe", "m")]
+PICK = st.integers(0, 100)
+
+
+class Waiter:
+    """A request in line, as `olp.runtime.waiting` waits, without a loop."""
+
+    def __init__(self, machine: LineMachine, person: str, hops: list[Hop]) -> None:
+        self.hops = hops
+        self.woken = True
+        names = {hop.provider for hop in hops}
+        self.ticket = machine.books.queue.join(names, person, self._wake)
+
+    def _wake(self) -> None:
+        self.woken = True
+
+
+class LineMachine(RuleBasedStateMachine):
+    """Requests that come, wait, leave and end whenever they like, on plans that are used up and
+    lifted, with limits that are changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.books = Books(Slots(LIMITS), BreakerConfig(), {})
+        self.now = 0.0
+        self.running: list[Pass] = []
+        self.waiting: list[Waiter] = []
+
+    def _at(self) -> Now:
+        return Now(self.now, 1_800_000_000.0 + self.now, "2027-01-15")
+
+    @rule(
+        person=st.sampled_from("abc"), hops=st.lists(st.sampled_from(HOPS), min_size=1, max_size=3)
+    )
+    def come(self, person: str, hops: list[Hop]) -> None:
+        """The hops in their order, at once; then in line for those that are full."""
+        full = []
+        for hop in dict.fromkeys(hops):
+            first = self.books.queue.first(hop.provider)
+            right = self.books.enter(hop, None, self._at())
+            if isinstance(right, Pass):
+                assert first is None, "nobody goes before those who wait"
+                self.running.append(right)
+                return
+            full += [hop] if right.trouble is Trouble.CONCURRENCY_LIMIT else []
+        if full:
+            self.waiting.append(Waiter(self, person, full))
+
+    @precondition(lambda self: any(waiter.woken for waiter in self.waiting))
+    @rule(which=PICK)
+    def look(self, which: int) -> None:
+        """One that was woken tries, as its task does when it runs."""
+        woken = [waiter for waiter in self.waiting if waiter.woken]
+        waiter = woken[which % len(woken)]
+        waiter.woken = False
+        for hop in list(waiter.hops):
+            if self.books.queue.first(hop.provider) is not waiter.ticket:
+                continue
+            right = self.books.enter(hop, None, self._at(), in_turn=True)
+            if isinstance(right, Pass):
+                self.running.append(right)
+                self.waiting.remove(waiter)
+                self.books.queue.leave(waiter.ticket, served=True)
+                return
+            if right.trouble is not Trouble.CONCURRENCY_LIMIT:
+                waiter.hops.remove(hop)
+        if not waiter.hops:
+            self.waiting.remove(waiter)
+            self.books.queue.leave(waiter.ticket, served=False)
+            return
+        self.books.queue.narrow(waiter.ticket, {hop.provider for hop in waiter.hops})
+
+    @precondition(lambda self: self.waiting)
+    @rule(which=PICK)
+    def give_up(self, which: int) -> None:
+        waiter = self.waiting.pop(which % len(self.waiting))
+        self.books.queue.leave(waiter.ticket, served=False)
+
+    @precondition(lambda self: self.running)
+    @rule(which=PICK, used_up=st.booleans(), answered=st.booleans())
+    def end(self, which: int, used_up: bool, answered: bool) -> None:
+        right = self.running.pop(which % len(self.running))
+        if used_up:
+            self.books.note(right.hop, Failed(Trouble.QUOTA_EXHAUSTED, "used up"), self._at())
+        with right:
+            if answered:
+                right.answered()
+
+    @rule()
+    def lift(self) -> None:
+        self.books.holds.clear()
+
+    @rule(claude=st.integers(1, 3))
+    def change(self, claude: int) -> None:
+        self.books.adopt({**LIMITS, "claude": claude}, BreakerConfig(), {})
+
+    @invariant()
+    def D3_no_slot_stays_free_while_somebody_waits_for_it(self) -> None:
+        for name, limit in self.books.slots.limits.items():
+            first = self.books.queue.first(name)
+            if first is not None and self.books.slots.active[name] < limit:
+                assert next(w for w in self.waiting if w.ticket is first).woken
+
+    @invariant()
+    def D1_no_more_slots_are_taken_than_there_are_processes(self) -> None:
+        for name in LIMITS:
+            taken = sum(right.hop.provider == name for right in self.running)
+            assert self.books.slots.active[name] == taken
+            assert self.books.slots.leaving[name] == 0
+
+
+def test_the_line_and_the_books_together() -> None:
+    run_state_machine_as_test(
+        LineMachine,
+        settings=settings(max_examples=200, stateful_step_count=40, deadline=None),
+    )

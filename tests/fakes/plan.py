@@ -33,7 +33,8 @@ An action is a list, its name first. The same action is told in each CLI's own f
     exit CODE, kill SIGNAL      end here, without last words
 
 `{"surveys": {"claude": {"models": [NAME, …], "limits": {…}}, "codex": …}}` is what they tell when
-OLP asks them about themselves; `limits` is in the CLI's own format. A survey is no call.
+OLP asks them about themselves; `limits` is in the CLI's own format, and codex may tell `contexts`,
+tokens by model. A survey is no call.
 
 Without exit or kill the process ends after its last action, with 0, or with the code that its CLI
 has for the failure told.
@@ -48,6 +49,9 @@ from pathlib import Path
 from typing import Any
 
 Action = list[Any]
+BREATH_S = 0.15
+"""Seconds after which what was written has been read."""
+
 Turn = dict[str, Any]
 
 
@@ -66,8 +70,9 @@ def says(*pieces: str, every: float = 0.0, model: str | None = None, **options: 
 
 
 def fails(kind: str, after: Sequence[str] = (), **more: Any) -> Turn:
-    """A failure that the CLI tells, after some pieces of an answer. `more` changes its words."""
-    said: list[Action] = [["say", piece] for piece in after]
+    """A failure that the CLI tells, after some pieces of an answer, in a moment of its own: what is
+    read together is judged together. `more` changes its words."""
+    said: list[Action] = [*(["say", piece] for piece in after), ["sleep", BREATH_S]]
     begun: list[Action] = [["start"], *said] if after else []
     return turn(["init"], *begun, ["fail", kind, more])
 

@@ -455,7 +455,9 @@ def _codex_survey(stage: Stage) -> None:
     told = stage.survey()
     if "debug" in sys.argv:
         names = told.get("models", ["gpt-5.5", "gpt-5.4"])
-        models = [{"slug": name, "visibility": "list"} for name in names]
+        reads = told.get("contexts", {})
+        sizes = {name: {"context_window": size} for name, size in reads.items()}
+        models = [{"slug": name, "visibility": "list", **sizes.get(name, {})} for name in names]
         stage.line({"models": models})
         return
     for line in _lines():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.events import Done, Failed, Finish, Quota, Reasoning, Started, Text, Trouble, Usage
+from olp.events import Done, Failed, Finish, Quota, Reads, Reasoning, Started, Text, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Halt, Write
 from olp.providers.claude_answer import Driver
 from tests.providers.replay import (
@@ -118,6 +118,22 @@ def test_E2_quota_readings_come_with_an_answer() -> None:
     windows = [w for e in replayed("ok").events if isinstance(e, Quota) for w in e.windows]
     assert {window.name: window.used for window in windows} == {"five_hour": 42, "seven_day": 17}
     assert all(window.resets_at for window in windows)
+
+
+def test_A7_an_answer_tells_how_much_its_model_can_read() -> None:
+    assert [e for e in replayed("ok").events if isinstance(e, Reads)] == [Reads(1_000_000)]
+
+
+@pytest.mark.parametrize(
+    "used",
+    [None, [], {}, {"m": 5}, {"m": {}}, {"m": {"contextWindow": "big"}}]
+    + [{"m": {"contextWindow": size}} for size in (0, -1, 1.5, True, None)]
+    + [{"m": {"contextWindow": 5}, "n": {"contextWindow": 6}}],
+)
+def test_A7_what_is_no_such_number_is_left_out(used: object) -> None:
+    line = {"type": "result", "subtype": "success", "result": "hi", "modelUsage": used}
+    events = play(Driver("hi", structured=False, now=NOW), [json.dumps(line)], Exit(0)).events
+    assert not [event for event in events if isinstance(event, Reads)]
 
 
 def test_E5_a_used_up_plan_tells_when_it_is_reset() -> None:

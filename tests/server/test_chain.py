@@ -277,12 +277,12 @@ async def test_A9_a_cli_that_would_write_its_answer_again_is_ended_at_once(
     open_: OpenHouse, stream: bool
 ) -> None:
     again = turn(["start"], ["fail", "retry"], ["sleep", 30], ["say", "late"], ["end"])
-    house = await open_(vibe=again, claude=says("never"), chains={"two": ["vibe/x", "claude/y"]})
+    house = await open_(vibe=again, claude=says("whole"), chains={"two": ["vibe/x", "claude/y"]})
     began = time.monotonic()
     answer = await house.ask(stream, ask(model="two"))
-    assert (answer.text, answer.finish) == ("half", "length")
+    assert (answer.text, answer.finish, answer.codes) == ("whole", "stop", ["VENDOR_CUT"])
     assert time.monotonic() - began < 10
-    assert house.plan.spawns() == {"vibe": 1}
+    assert house.plan.spawns() == {"vibe": 1, "claude": 1}
 
 
 async def test_A9_the_clis_own_retries_are_switched_off(open_: OpenHouse) -> None:

@@ -111,7 +111,11 @@ async def test_D3_a_saturated_chain_welcomes_a_retry(
     slow = turn(["init"], ["start"], go_on.wait, ["say", "first"], ["end"])
     both = {name: {"max_concurrent": 1} for name in ("claude", "codex")}
     house = await open_(
-        claude=slow, codex=slow, chains={"two": ["claude/x", "codex/y"]}, providers=both
+        claude=slow,
+        codex=slow,
+        chains={"two": ["claude/x", "codex/y"]},
+        providers=both,
+        routing={"queue_s": 0.3},
     )
     first = [asyncio.ensure_future(house.chat(ask(f"q{n}", model="two"))) for n in range(2)]
     await running_call(house, 1)
@@ -135,6 +139,7 @@ async def test_D3_one_real_failure_among_full_ones_is_no_saturation(
         codex=fails("quota"),
         chains={"two": ["claude/x", "codex/y"]},
         providers=ONE,
+        routing={"queue_s": 0.3},
     )
     first = asyncio.ensure_future(house.chat(ask("q", model="claude/x")))
     await running_call(house)

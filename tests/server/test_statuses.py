@@ -57,7 +57,7 @@ async def test_K_the_retry_time_is_the_earliest_reset(open_: OpenHouse, stream: 
     house = await open_(
         claude=fails("quota", resets_at=now + 7200),
         codex=fails("quota", text="You've hit your usage limit. Try again in 30 minutes."),
-        vibe=fails("overloaded"),
+        vibe=fails("quota", text="Monthly usage limit reached, back in 3 hours"),
     )
     answer = await house.ask(stream)
     assert answer.status == 429
@@ -70,6 +70,27 @@ async def test_K_a_throttle_is_sooner_over_than_a_plan(open_: OpenHouse) -> None
     )
     answer = await house.chat(ask(model="auto"))
     assert int(answer.headers["Retry-After"]) <= 60
+
+
+@BOTH
+async def test_K_an_overload_is_over_in_a_minute_whatever_the_plans_say(
+    open_: OpenHouse, stream: bool
+) -> None:
+    used_up = fails("quota", resets_at=int(time.time()) + 7200)
+    house = await open_(claude=used_up, codex=fails("overloaded"), vibe=fails("quota"))
+    answer = await house.ask(stream)
+    assert (answer.status, answer.error["code"]) == (429, "insufficient_quota")
+    assert int(answer.headers["Retry-After"]) == 60
+    told = answer.error["message"]
+    assert (
+        "claude/sonnet: the subscription's allowance is used up; it is back in 2 h 00 min" in told
+    )
+    assert "codex/gpt-5.5: the vendor has trouble of its own" in told
+    assert "vibe/mistral-medium-3.5: the subscription's allowance is used up" in told
+    assert told.endswith("What to do: try again in 60 s.") and "another provider" not in told
+    held = await house.ask(stream)
+    assert held.codes[0] == "QUOTA_HOLD"
+    assert "the plan of claude is used up" in held.error["message"], "whose plan it is"
 
 
 async def test_K_a_limit_without_a_reset_still_names_a_time(open_: OpenHouse) -> None:
