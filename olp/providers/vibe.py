@@ -13,11 +13,11 @@ from olp.model import PRIVATE_DIR, Launch, Request
 from olp.providers.base import Driver as BaseDriver
 from olp.providers.base import Setting, adapted
 from olp.providers.environment import child_environment
-from olp.providers.transcript import prompt_of, system_of
+from olp.providers.transcript import prompt_of
 from olp.providers.vibe_answer import Driver
-from olp.providers.vibe_config import ASK_FIRST, NEVER, NO_SYSTEM, configuration, home
+from olp.providers.vibe_config import ASK_FIRST, NEVER, NO_SYSTEM, Wanted, configuration, home
 from olp.providers.vibe_facts import FACTS
-from olp.providers.vibe_run import SOCKET, Wanted
+from olp.providers.vibe_run import SOCKET
 from olp.providers.vibe_session import VibeSession
 
 _FLAGS = ("-p", "--output", "streaming", "--agent", "olp", "--output-dir", f"{PRIVATE_DIR}/out")
@@ -38,14 +38,12 @@ class Vibe:
     def launch(
         self, request: Request, model: str, setting: Setting, now: datetime
     ) -> tuple[Launch, Driver]:
-        system = system_of(request, describe_format=True) or NO_SYSTEM
-        config = configuration(
-            model, setting.config.config, effort=request.effort, max_tokens=request.max_tokens
-        )
+        wanted = Wanted.by(request, model)
+        config = configuration(wanted, setting.config.config)
         launch = Launch(
             (*setting.command, *_FLAGS, *ONE_TURN, *setting.config.args),
             _environment(setting),
-            files=home(config, system, NEVER),
+            files=home(config, wanted.system or NO_SYSTEM, NEVER),
             links=_links(setting),
             collect=("out/export.json",),
             grace_s=GRACE_S,
@@ -59,13 +57,7 @@ class Vibe:
         owner = setting.config.config
 
         def configure(wanted: Wanted) -> Mapping[str, object]:
-            return configuration(
-                wanted.model,
-                owner,
-                effort=wanted.effort,
-                max_tokens=wanted.max_tokens,
-                tools=bool(wanted.tools),
-            )
+            return configuration(wanted, owner)
 
         first = Wanted.by(request, model) if request else Wanted(model)
         server = _beside(setting.command[0], "vibe-app-server")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tomli_w
 
-from olp.model import Effort
+from olp.model import Effort, Request, Tool
+from olp.providers.transcript import system_of
 from olp.providers.vibe_facts import OWN_TOOLS
 
 _LEAN: Mapping[str, Any] = {
@@ -98,32 +100,55 @@ def _plugin(name: str) -> bytes:
     return json.dumps(manifest).encode()
 
 
-def configuration(
-    model: str,
-    owner: Mapping[str, Any],
-    *,
-    effort: Effort | None = None,
-    max_tokens: int | None = None,
-    tools: bool = False,
-) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a session is made for."""
+
+    model: str
+    effort: Effort | None = None
+    max_tokens: int | None = None
+    system: str = ""
+    tools: tuple[Tool, ...] = ()
+    parallel: bool = True
+
+    @classmethod
+    def by(cls, request: Request, model: str) -> Wanted:
+        """What `request` wants of `model`."""
+        return cls(
+            model,
+            request.effort,
+            request.max_tokens,
+            system_of(request, describe_format=True),
+            request.tools,
+            request.parallel_calls or not request.tools,
+        )
+
+    @property
+    def plain(self) -> Wanted:
+        """The same but for its system prompt, which then goes in front of the conversation."""
+        return replace(self, system="")
+
+
+def configuration(wanted: Wanted, owner: Mapping[str, Any]) -> dict[str, Any]:
     """Its configuration for one session, with what the owner wants changed in it."""
-    hands = {"enabled_tools": list(_ASKING)} if tools else {"disabled_tools": ["*"]}
+    without = {"disabled_tools": ["*"], "tools": NEVER}
+    hands = {"enabled_tools": list(_ASKING)} if wanted.tools else without
     config = _merged({**_LEAN, **hands}, owner)
-    config["active_model"] = model
-    wanted: dict[str, Any] = {}
-    if max_tokens is not None:
-        wanted["max_output_tokens"] = max_tokens
-    if effort is not None:
-        wanted["thinking"] = _THINKING[effort]
+    model = config["active_model"] = wanted.model
+    limits: dict[str, Any] = {}
+    if wanted.max_tokens is not None:
+        limits["max_output_tokens"] = wanted.max_tokens
+    if wanted.effort is not None:
+        limits["thinking"] = _THINKING[wanted.effort]
     models = [dict(entry) for entry in config.get("models") or ()]
     entry = next((m for m in models if m.get("alias", m.get("name")) == model), None)
-    if entry is None and (wanted or model not in BUILT_IN_NAMES):
+    if entry is None and (limits or model not in BUILT_IN_NAMES):
         entry = {"name": BUILT_IN_NAMES.get(model, model), "provider": "mistral", "alias": model}
         models.append(entry)
     if entry is not None:
         # Without this word an image becomes a word, and nothing tells.
         entry.setdefault("supports_images", True)
-        entry.update(wanted)
+        entry.update(limits)
     return config | ({"models": models} if models else {})
 
 

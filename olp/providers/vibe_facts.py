@@ -89,7 +89,7 @@ def explain(
     are told. `began` says that the vendor had begun to answer: what breaks off then is a cut."""
     status = status or http_status(text)
     if _is_refused_at_the_door(text, status):
-        said = "Mistral answered with status 403: something before it blocks this server"
+        said = "Mistral answered with status 403: it, or what stands before it, blocks this server"
         return Failed(Trouble.SPAWN_FAILED, said, 403)
     trouble = _trouble(text, code, status)
     if trouble is Trouble.AUTH_MISSING:

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
-from olp.model import Effort, Media, Message, Request, Role, Tool
+from olp.model import Media, Message, Request, Role
 from olp.providers.base import Halt, Ready, Step, Write, ended, tried
 from olp.providers.transcript import numbered, system_of, transcript
+from olp.providers.vibe_config import Wanted
 from olp.providers.vibe_facts import explain
 from olp.providers.vibe_tools import BARRIER, Ask, Calls, Wish
-from olp.providers.wire import count, line_of, number, rows, table, text
+from olp.providers.vibe_usage import Spent
+from olp.providers.wire import count, line_of, rows, table, text, whole
 
 SOCKET = "agent.sock"
 
@@ -35,35 +37,6 @@ MORE_REQUESTS = 3
 is not there and is told so."""
 
 _TEXT_PATH = re.compile(r"/content/\d+/text|/text")
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a session is made for."""
-
-    model: str
-    effort: Effort | None = None
-    max_tokens: int | None = None
-    system: str = ""
-    tools: tuple[Tool, ...] = ()
-    parallel: bool = True
-
-    @classmethod
-    def by(cls, request: Request, model: str) -> Wanted:
-        """What `request` wants of `model`."""
-        return cls(
-            model,
-            request.effort,
-            request.max_tokens,
-            system_of(request, describe_format=True),
-            request.tools,
-            request.parallel_calls or not request.tools,
-        )
-
-    @property
-    def plain(self) -> Wanted:
-        """The same but for its system prompt, which then goes in front of the conversation."""
-        return replace(self, system="")
 
 
 class Run:
@@ -87,8 +60,8 @@ class Run:
         self._now: datetime | None = None
         self._began = False
         self._said: dict[str, str] = {}
-        self._spent = _Spent()
-        self._before = _Spent()
+        self._spent = Spent()
+        self._before = Spent()
         self.told_bytes = 0
 
     # --- what is written -----------------------------------------------------------------------
@@ -148,7 +121,7 @@ class Run:
             # Between tags nothing is at the beginning, where it could be taken for a command.
             told = transcript(turns, tools=bool(self.wanted.tools))
         self.told_bytes += len(told) + sum(len(image.data) for image in media)
-        self._prompt = [{"type": "text", "text": told}, *map(_image, media)]
+        self._prompt = [{"type": "text", "text": whole(told)}, *map(_image, media)]
         return self._ask()
 
     def _ask(self) -> Sequence[Step]:
@@ -192,7 +165,7 @@ class Run:
         if method == BARRIER.method:
             return self._steps(self.calls.all_told(table(error))) + self._parting()
         if error is not None:
-            return [self._failed(table(error))] if method in _VITAL else []
+            return [self._refused(table(error))] if method in _VITAL else []
         if method != "session/start":
             return []
         session = table(table(result.get("state")).get("session"))
@@ -265,7 +238,7 @@ class Run:
         return [Started(), *self._steps(self.calls.announced(id, entry))]
 
     def _counted(self, stats: Mapping[str, Any]) -> Sequence[Step]:
-        before, self._spent = self._spent, _Spent.told(stats)
+        before, self._spent = self._spent, Spent.told(stats)
         if self._spent.requests > before.requests:
             self.calls.next_request()
         if self._spent.requests - self._before.requests <= 1 + MORE_REQUESTS:
@@ -275,9 +248,7 @@ class Run:
 
     def _parting(self) -> list[Step]:
         """The end of the answer where the model has made its calls, all of them."""
-        if not self.calls.take_end():
-            return []
-        return [*self._usage(), Done(Finish.TOOL_CALLS)]
+        return [*self.silent()] if self.calls.take_end() else []
 
     def silent(self) -> Sequence[Done | Usage]:
         """The same where a silence has to tell that these are all."""
@@ -296,6 +267,13 @@ class Run:
                 return [*self._usage(), Done(Finish.LENGTH)]
             case _:
                 return [*self._usage(), Done()]
+
+    def _refused(self, error: Mapping[str, Any]) -> Failed:
+        """It does not take what it was told. Of what nothing is known, the client's tools are."""
+        failed = self._failed(error)
+        if failed.trouble is Trouble.UNKNOWN and self.wanted.tools:
+            return replace(failed, trouble=Trouble.INCAPABLE, param="tools")
+        return failed
 
     def _failed(self, error: Mapping[str, Any]) -> Failed:
         said = text(error.get("message")) or "vibe gave no reason"
@@ -319,52 +297,3 @@ def _image(media: Media) -> dict[str, Any]:
     source = {"kind": "inline", "data": media.data}
     picture = {"source": source, "alias": "image", "mimeType": media.media_type}
     return {"type": "image", "attachment": picture}
-
-
-@dataclass(frozen=True, slots=True)
-class _Spent:
-    """What a session has cost so far, and its last request to the vendor in it."""
-
-    requests: int = 0
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-    last_input: int = 0
-    last_cached: int = 0
-    prices: tuple[float, float, float] = (0.0, 0.0, 0.0)
-
-    @classmethod
-    def told(cls, stats: Mapping[str, Any]) -> _Spent:
-        """As the CLI tells it: dollars for a million tokens of input, output and cached input."""
-        dear = number(stats.get("inputPricePerMillion")) or 0.0
-        cached = number(stats.get("cachedInputPricePerMillion"))
-        return cls(
-            count(stats.get("modelCalls")),
-            count(stats.get("sessionPromptTokens")),
-            count(stats.get("sessionCompletionTokens")),
-            count(stats.get("sessionCachedTokens")),
-            count(stats.get("lastTurnPromptTokens")),
-            count(stats.get("lastTurnCachedTokens")),
-            (
-                dear,
-                number(stats.get("outputPricePerMillion")) or 0.0,
-                dear if cached is None else cached,
-            ),
-        )
-
-    def since(self, before: _Spent) -> Usage:
-        """The difference. What the client is told of is the last request, which is as long as the
-        conversation is."""
-        read = max(0, self.input - before.input)
-        written = max(0, self.output - before.output)
-        cached = min(read, max(0, self.cached - before.cached))
-        shown = min(read, self.last_input)
-        dear, output, cheap = self.prices
-        cost = (dear * (read - cached) + cheap * cached + output * written) / 1_000_000
-        return Usage(
-            input=shown,
-            output=written,
-            cached=min(shown, self.last_cached),
-            cost=cost if any(self.prices) else None,
-            beyond=read - shown,
-        )

@@ -16,8 +16,8 @@ from olp.events import Event, Failed, Trouble
 from olp.model import Request
 from olp.providers.base import OPENING_S, Exit, Put, Reply, Step, ended
 from olp.providers.opencalls import fits
-from olp.providers.vibe_config import NO_SYSTEM, PROMPT_FILE
-from olp.providers.vibe_run import WORKSPACE, Run, Wanted
+from olp.providers.vibe_config import NO_SYSTEM, PROMPT_FILE, Wanted
+from olp.providers.vibe_run import WORKSPACE, Run
 from olp.providers.vibe_tools import HOUR_S, MAX_RESULT_CHARS
 from olp.providers.wire import line_of, parse_line, text
 

@@ -12,7 +12,6 @@ them.
 from __future__ import annotations
 
 import json
-import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,26 +20,16 @@ from olp.model import CANCELLED, Message, Tool
 from olp.providers.base import Reply, Settle, Step, ended
 from olp.providers.opencalls import OpenCalls
 from olp.providers.toolnames import Names
-from olp.providers.toolschemas import is_sound, offered
+from olp.providers.toolschemas import is_strict, offered
 from olp.providers.vibe_facts import OWN_TOOLS
-from olp.providers.wire import count, line_of, rows, table, text
+from olp.providers.vibe_own import OWN, fitted, written
+from olp.providers.wire import line_of, table, text, whole
 
 TAKEN = (*OWN_TOOLS, "search_tool_functions", "wait", "sleep")
 """Names of its own tools; it does not start with a client's tool of such a name."""
 
-_OWN = {
-    "file_system.bash": "bash",
-    "file_system.read_file": "read_file",
-    "file_system.write_file": "write_file",
-    "file_system.search_replace": "edit",
-}
-"""Its own tools that ask before they do something: as the CLI and as the model calls them."""
-
 _NAMESPACE = "client"
 _LONGEST = 64
-
-_READS_LINES = 2000
-"""What the CLI adds to a call of `read_file` that says nothing of it."""
 
 _CODE = "typescript:"
 """In the id of a call that code of the model's makes."""
@@ -105,15 +94,13 @@ class Calls:
 
     def offered(self) -> list[dict[str, Any]]:
         """The client's tools, as the CLI takes them."""
-        return [
-            {
-                "namespace": _NAMESPACE,
-                "name": self._names.outward(tool.name),
-                **offered(tool, fits=is_sound(tool.parameters)),
-                "modelAccess": "direct",
-            }
-            for tool in self._tools
-        ]
+        return [self._offered(tool) for tool in self._tools]
+
+    def _offered(self, tool: Tool) -> dict[str, Any]:
+        told = offered(tool, fits=is_strict(tool.parameters))
+        name, description = self._names.outward(tool.name), whole(told["description"])
+        own = {"namespace": _NAMESPACE, "name": name, "modelAccess": "direct"}
+        return told | own | {"description": description}
 
     @property
     def advice(self) -> str:
@@ -211,7 +198,7 @@ class Calls:
     def _refusal(self) -> dict[str, Any]:
         """What a command gets, which is run nowhere: the word on the call that is let through."""
         said = self._answers[0][1] if self._answers else "there is nothing here"
-        told = json.dumps({"ok": False, "error": said})
+        told = json.dumps({"ok": False, "error": whole(said)})
         return {"exitCode": 0, "stdout": told, "stderr": ""}
 
     # --- its own tools --------------------------------------------------------------------------
@@ -220,7 +207,7 @@ class Calls:
         """The model calls a tool of the CLI's, which asks for leave."""
         effect = table(table(callback.get("detail")).get("effect"))
         shown = text(effect.get("toolName")) or "a tool"
-        name = _OWN.get(shown, shown)
+        name = OWN.get(shown, shown)
         entry = text(callback.get("relatedEntryId")) or ""
         asked = _Approval(text(callback.get("callbackId")) or "", entry, name)
         self._hear(entry)
@@ -228,7 +215,7 @@ class Calls:
         if name not in self._theirs or id.startswith(_CODE):
             there = ", ".join(map(self._names.outward, self._theirs))
             return self._answer(asked, f"{name} is switched off. There are: {there}.")
-        arguments = _fitted(_written(table(effect.get("input"))), self._theirs[name])
+        arguments = fitted(written(table(effect.get("input"))), self._theirs[name])
         return self._opened(id, name, json.dumps(arguments, ensure_ascii=False), asked)
 
     def _answer(self, asked: _Approval, said: str) -> Sequence[Wish]:
@@ -259,7 +246,7 @@ class Calls:
                 error = {"code": "cancelled", "message": said}
                 wishes.append(_reply(asked, {"error": error}))
             else:
-                wishes.append(_reply(asked, {"output": said}))
+                wishes.append(_reply(asked, {"output": whole(said)}))
         self.next_request()
         return wishes
 
@@ -272,35 +259,3 @@ def _is_under_way(status: Any) -> bool:
 def _reply(asked: _Question, result: Mapping[str, Any]) -> Reply:
     answer = {"jsonrpc": "2.0", "id": asked.number, "result": result}
     return Reply(asked.connection, line_of(answer))
-
-
-# --- arguments of a tool of its own, for a tool of the client's -----------------------------------
-
-
-def _written(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as the model wrote them: the CLI shows them in names of its own."""
-    change = next(iter(rows(shown.get("changes"))), {})
-    path = shown.get("filePath")
-    if change:
-        out = {"file_path": path, "old_string": change.get("oldString")}
-        replace_all = {"replace_all": True} if change.get("replaceAll") is True else {}
-        return out | {"new_string": change.get("newString")} | replace_all
-    out = {"path": path} if path is not None else {}
-    out |= {name: value for name, value in shown.items() if name != "filePath"}
-    if count(out.get("limit")) == _READS_LINES:
-        del out["limit"]
-    if first := count(out.get("offset")):
-        out["offset"] = first - 1  # the model counts lines from 0, and is shown to count from 1
-    return {name: value for name, value in out.items() if value is not None}
-
-
-def _fitted(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
-    """The arguments under the names that the client's tool has for them: `file_path` may be its
-    `filePath`."""
-    known = {_plain(name): name for name in table(tool.parameters.get("properties"))}
-    return {known.get(_plain(name), name): value for name, value in arguments.items()}
-
-
-def _plain(name: str) -> str:
-    plain = re.sub(r"[^a-z]", "", name.lower())
-    return "path" if plain in ("filepath", "file", "filename") else plain

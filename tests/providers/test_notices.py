@@ -86,7 +86,7 @@ CLAUDE = [
 VIBE = [
     ("Error: Missing MISTRAL_API_KEY environment variable for mistral provider. Set it", AUTH),
     ("Error: Invalid API key (from env var MISTRAL_API_KEY). Please check your API key", AUTH),
-    ("Error: Invalid API key. Please check your API key and try again.", AUTH),
+    ("Error: Invalid API key. Please check your API key and try again.", DEAD),
     ("Error: Rate limit exceeded. Please wait a moment before trying again.", RATE),
     ("RateLimitError: Rate limits exceeded. Please wait a moment before trying again.", RATE),
     ("Error: API error occurred: Status 429 Content-Type x. Body: {}", RATE),
