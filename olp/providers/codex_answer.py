@@ -23,8 +23,8 @@ from olp.providers.wire import count, parse_line, table, text
 _HARMLESS_ITEMS = ("agent_message", "reasoning", "error", "todo_list")
 
 _MESSAGES = 5
-"""Messages of one answer, commentary and all. A model without tools has no reason for more: the CLI
-asks it again and again."""
+"""Messages of one answer, commentary and all. A model without tools has no reason for more, nor for
+the same one twice: the CLI asks it again and again."""
 
 _REROUTED = re.compile(r"^model rerouted: \S+ -> (\S+)")
 
@@ -82,7 +82,7 @@ class Driver:
 
     def _message(self, said: str) -> Sequence[Step]:
         self._messages += 1
-        if self._messages > _MESSAGES:
+        if self._messages > _MESSAGES or (said and said == self._answer):
             what = "codex asked its vendor again and again; OLP ended it"
             return [Failed(Trouble.SPAWN_FAILED, what, by_model=True), Halt()]
         commentary, self._answer = self._answer, said

@@ -91,9 +91,9 @@ PATTERNS: Patterns = (
 )
 
 _REFUSED = re.compile(
-    r"\bflagged (for|as)\b|\busage polic(y|ies)\b|\bsafety (systems?|reasons)\b"
-    r"|\bcontent policy\b|\bpolicy violation\b|inference hook (blocked|denied)|^invalid prompt\b"
-    r"|^invalid request\.$",
+    r"\bflagged\b|\bviolat(es?|ed|ing|ions?)\b|\b(usage|content|safety) polic(y|ies)\b"
+    r"|\bsafety (systems?|reasons)\b|\b(was|been) (blocked|rejected|refused)\b"
+    r"|inference hook (blocked|denied)|^invalid prompt\b|^invalid request\.$",
     re.IGNORECASE,
 )
 """Words in which the vendor refuses, and those that the CLI puts where the vendor gave none."""

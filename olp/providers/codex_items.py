@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from olp.events import Usage
 from olp.model import CANCELLED, Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Write
@@ -53,7 +55,7 @@ def tools_of(tools: Sequence[Tool], names: Names) -> dict[str, Any]:
 
 def _described(tool: Tool, names: Names) -> dict[str, Any]:
     """With the schema in its description, where the CLI would not hand it on as it is."""
-    sound = is_sound(tool.parameters) and _is_plain(tool.parameters)
+    sound = _is_plain(tool.parameters) and is_sound(tool.parameters)
     named = {"type": "function", "name": names.outward(tool.name)}
     told = named | offered(tool, fits=sound)
     if not sound:
@@ -86,7 +88,7 @@ def strict_schema(request: Request) -> Mapping[str, Any] | None:
     schema = request.format.schema if request.format else None
     if schema is None or schema.get("type") != "object":
         return None
-    if not is_sound(schema) or not _is_plain(schema):
+    if not _is_plain(schema) or not is_sound(schema):
         return None
     return schema if _is_strict(schema) else None
 
@@ -115,8 +117,10 @@ def _is_plain(value: Any, levels: int = _LEVELS) -> bool:
 
 
 def readable(arguments: str) -> bool:
-    """Whether the CLI can read these arguments of a call, which a model wrote."""
+    """Whether the CLI can read these arguments of a call, which a model wrote: it is as strict as
+    msgspec, and knows no larger numbers than 64 bits have."""
     try:
+        msgspec.json.decode(arguments)
         return _is_plain(json.loads(arguments))
     except (ValueError, RecursionError):
         return False
