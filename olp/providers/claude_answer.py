@@ -33,6 +33,7 @@ from olp.providers.base import CloseInput, Exit, Halt, Step, Write, ended, login
 from olp.providers.claude_bridge import SERVER
 from olp.providers.claude_facts import FACTS, SCHEMA_TOOL, usage_of
 from olp.providers.claude_notices import (
+    CODES,
     KINDS,
     MODEL_LIMITS,
     PATTERNS,
@@ -131,6 +132,8 @@ class Driver:
         match message.get("subtype"):
             case "init":
                 return self._announced(message)
+            case "status" if message.get("status") == "requesting" and self._begun:
+                return self._asks_by_itself()
             case "api_retry":
                 kind, status = message.get("error"), message.get("error_status")
                 text = f"claude would try again after {kind} (status {status})"
@@ -166,18 +169,19 @@ class Driver:
                 return []
 
     def _message_start(self, message: Mapping[str, Any]) -> Sequence[Step]:
-        """The vendor begins to answer. A second time without results of the client's tools means
-        that the CLI asked again by itself, for a reason that no other rule here knows."""
+        """The vendor begins to answer."""
         if self._begun:
-            return [*self._end_of_first(), Halt()]
+            return self._asks_by_itself()
         self._begun = True
         self._input_usage = usage_of(table(message.get("usage")))
         return [Started(text(message.get("model"))), self._input_usage]
 
-    def _end_of_first(self) -> Sequence[Step]:
+    def _asks_by_itself(self) -> Sequence[Step]:
+        """The CLI goes to its vendor once more, without results of the client's tools, for a reason
+        that no other rule here knows. It says so some milliseconds before it does."""
         if self._stopped in _ENDS:
-            return [self._spent, Done(Finish.STOP)]
-        return [ended("claude", "asked its vendor a second time")]
+            return [self._spent, Done(Finish.STOP), Halt()]
+        return [ended("claude", "asked its vendor a second time"), Halt()]
 
     def _all_offered(self, tools: Sequence[str]) -> Sequence[Step]:
         """The CLI leaves out, without a word, a tool that it does not like."""
@@ -365,17 +369,20 @@ class Driver:
         )
 
     def _of_one_model(self, words: str) -> bool:
-        return self._limit.get("rateLimitType") in MODEL_LIMITS or names_a_model(words)
+        kind = self._limit.get("rateLimitType") if self._rejected() else None
+        return kind in MODEL_LIMITS or names_a_model(words)
 
     def _trouble(self, told: Mapping[str, Any], status: int | None, words: str) -> Trouble:
-        said = classify(words, PATTERNS)
-        kind = KINDS.get(str(told.get("error")))
-        if status == 403 and is_blocked(words):
+        code = CODES.get(str(told.get("api_error")))
+        said = code or classify(words, PATTERNS)
+        kind = code or KINDS.get(str(told.get("error")))
+        if status == 403 and (is_blocked(words) or said is Trouble.SPAWN_FAILED):
             return Trouble.SPAWN_FAILED
         if status == 429 or kind is Trouble.RATE_LIMITED:
-            used_up = told.get("api_error") == "usage_limit_reached" or self._limit.get("resetsAt")
-            exhausted = said is Trouble.QUOTA_EXHAUSTED or (used_up and self._rejected())
-            return Trouble.QUOTA_EXHAUSTED if exhausted else Trouble.RATE_LIMITED
+            used_up = self._limit.get("resetsAt") and self._rejected()
+            exhausted = said is Trouble.QUOTA_EXHAUSTED or used_up
+            busy = Trouble.OVERLOADED if said is Trouble.OVERLOADED else Trouble.RATE_LIMITED
+            return Trouble.QUOTA_EXHAUSTED if exhausted else busy
         if kind is Trouble.QUOTA_EXHAUSTED or said is Trouble.QUOTA_EXHAUSTED:
             return Trouble.QUOTA_EXHAUSTED
         if told.get("terminal_reason") == "prompt_too_long" or said is Trouble.CONTEXT_TOO_LONG:
@@ -384,7 +391,8 @@ class Driver:
         if known is None and is_transport_fault(words):
             known = Trouble.SPAWN_FAILED
         # The CLI lives and tells it: what has come of the answer is not all that it made.
-        cut = known is Trouble.SPAWN_FAILED and self._begun
+        vague = known is Trouble.OVERLOADED and said is not known and status is None
+        cut = self._begun and (vague or known in (None, Trouble.SPAWN_FAILED))
         return Trouble.VENDOR_CUT if cut else known or Trouble.UNKNOWN
 
     def _rejected(self) -> bool:

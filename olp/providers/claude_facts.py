@@ -37,7 +37,6 @@ FLAGS = (
 QUIET = {
     "CLAUDE_CODE_MAX_RETRIES": "0",
     "MAX_STRUCTURED_OUTPUT_RETRIES": "1",  # counts the first one, too
-    "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1",  # it leaves them out one by one: 3 requests
     "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_FALLBACK": "1",
@@ -55,6 +54,10 @@ QUIET = {
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_TELEMETRY": "1",
 }
+
+ELSEWHERE = {"CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1"}
+"""Where the owner gave another address than the vendor's own: on a 400 that it does not know, the
+CLI would ask there again, leaving out one of its betas each time."""
 
 _DAY_MS = "86400000"
 

@@ -43,10 +43,16 @@ PATTERNS: Patterns = (
     (r"requires? usage credits|(now )?(runs on|uses) usage credits|^usage credits aren't", _Q),
     (r"(^|your )[\w' ]*spend(ing)? limit|would exceed your [\w' ]*limit", _Q),
     (r"your seat type doesn't include|usage allocation has been disabled", _Q),
-    (r"your group's usage limit is set to", _Q),
+    (r"your group's usage limit is set to|^usage is paused for your organization", _Q),
+    (r"^this service is disabled for your org|^you have reached your specified", _Q),
+    (r"^the long context beta is not yet available for this subscription", _Q),
+    (r"could not refresh your login because|oauth token: (another|the disk)", Trouble.SPAWN_FAILED),
+    (r"blocked before it reached anthropic", Trouble.SPAWN_FAILED),
     (r"please run /login|not logged in|invalid api key|oauth token", _A),
     (r"failed to authenticate|could not resolve authentication", _A),
     (r"disabled claude subscription access|disabled organization", _A),
+    (r"^login (expired|reached its time limit)|^your account does not have access", _A),
+    (r"disabled api key authentication|invalid auth token|updated our consumer terms", _A),
     (r"organization has been disabled|account (has been|is) (disabled|suspended|on hold)", _A),
     (
         r"prompt is too long|request too large|input length and .max_tokens. exceed",
@@ -55,7 +61,7 @@ PATTERNS: Patterns = (
     (r"^(image was|pdf) too large|^claude[\w.-]* can't help with this", Trouble.BAD_REQUEST),
     (r"issue with the selected model|is not available with the claude", Trouble.MODEL_NOT_FOUND),
     (r"unrecognized_model", Trouble.MODEL_NOT_FOUND),
-    (r"overloaded|api error: 5\d\d", Trouble.OVERLOADED),
+    (r"overloaded|api error: 5\d\d|is experiencing high load", Trouble.OVERLOADED),
     (r"request timed out|may be incomplete|connection error", Trouble.SPAWN_FAILED),
     (r"unable to connect to api|self-signed certificate", Trouble.SPAWN_FAILED),
     (r"isn't available in this environment", Trouble.SPAWN_FAILED),
@@ -73,8 +79,31 @@ KINDS = {
     "invalid_request": Trouble.BAD_REQUEST,
 }
 
-MODEL_LIMITS = ("seven_day_opus", "seven_day_sonnet")
-"""Kinds of the vendor's windows that are one model's."""
+MODEL_LIMITS = ("seven_day_opus", "seven_day_sonnet", "seven_day_overage_included")
+"""Kinds of the vendor's windows that are one model's; the last one is Fable's."""
+
+CODES = {
+    "usage_limit_reached": _Q,
+    "model_requires_usage_credits": _Q,
+    "long_context_credits_required": _Q,
+    "credit_balance_low": _Q,
+    "network_edge_blocked": Trouble.SPAWN_FAILED,
+    "connection_failed": Trouble.SPAWN_FAILED,
+    "computer_slept": Trouble.SPAWN_FAILED,
+    "no_response": Trouble.SPAWN_FAILED,
+    "gateway_content_type": Trouble.SPAWN_FAILED,
+    "tls_untrusted_ca": Trouble.SPAWN_FAILED,
+    "tls_cert_signature_failure": Trouble.SPAWN_FAILED,
+    "invalid_credential_header": _A,
+    "org_disabled_credential": _A,
+    "api_key_auth_disabled": _A,
+    "stored_login_refused": _A,
+    "oauth_refresh_store_refused": _A,
+    "named_profile_unusable": _A,
+    "gateway_signin_required": _A,
+    "gateway_session_expired": _A,
+}
+"""What the CLI's own code for a failure (`api_error`) means, where it has one."""
 
 _MODEL = r"(?:claude )?(?:opus|sonnet|haiku|fable|mythos)(?: [\d.]+)?"
 

@@ -86,12 +86,14 @@ class ClaudeSession:
         if request.tools:
             initialize["sdkMcpServers"] = [SERVER]
         self._bridge = Bridge(request.tools, parallel=request.parallel_calls)
-        steps = [control("olp-initialize", **initialize)]
-        if settings := _settings(request):
-            steps.append(control("olp-settings", subtype="apply_flag_settings", settings=settings))
+        settings = _settings(request, model)
         # Last, and nothing of the request is told before the CLI has taken the model: it goes on
         # with another one where it was refused.
-        steps.append(control(_MODEL, subtype="set_model", model=model))
+        steps = [
+            control("olp-initialize", **initialize),
+            control("olp-settings", subtype="apply_flag_settings", settings=settings),
+            control(_MODEL, subtype="set_model", model=model),
+        ]
         self._history = deque(lines_of(request, request.turns, self._bridge.names))
         self._turn = self._parser(schema is not None, now, self._bridge.names, False)
         return steps
@@ -178,13 +180,14 @@ class ClaudeSession:
         return [Failed(Trouble.SPAWN_FAILED, exit.told("claude"))]
 
 
-def _settings(request: Request) -> dict[str, Any]:
+def _settings(request: Request, model: str) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    env = {}
+    # The CLI asks its vendor "Hi" of a model that it does not know, unless that is an option here.
+    env = {"ANTHROPIC_CUSTOM_MODEL_OPTION": model}
     if request.max_tokens is not None:
         env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(request.max_tokens)
     if request.effort is Effort.NONE:
         env["MAX_THINKING_TOKENS"] = "0"
     elif request.effort is not None:
         settings["effortLevel"] = EFFORTS[request.effort]
-    return settings | ({"env": env} if env else {})
+    return settings | {"env": env}

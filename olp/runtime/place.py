@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import hashlib
 import os
 import secrets
 import signal
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -32,9 +34,9 @@ class RunPlace:
     def __init__(self, state: Path | None = None) -> None:
         self.state = state or default_state()
         self.run_id = secrets.token_hex(8)
-        runtime = _runtime_folder(self.state)
-        self.work = runtime / "work"
-        self.private = runtime / "private"
+        self._runtime = _runtime_folder(self.state)
+        self.work = _work_folder(self._runtime)
+        self.private = self._runtime / "private"
         self._runs = self.state / "runs"
         self._lock: int | None = None
         self._serving: int | None = None
@@ -97,10 +99,17 @@ class RunPlace:
         if self._serving is not None:
             os.close(self._serving)
             self._serving = None
+        if not in_use(self.state):
+            with contextlib.suppress(OSError):
+                self.work.rmdir()
 
     async def tidy(self) -> None:
-        """Empty the working directory: what one request's CLI left is nothing for another's."""
+        """Empty the working directory: what one request's CLI left is nothing for another's. It is
+        made anew where the system has cleared its folder for temporary files."""
         with contextlib.suppress(OSError):
+            if not self.work.is_dir():
+                self.work = _work_folder(self._runtime)
+                self.work.mkdir(mode=0o700)
             if any(self.work.iterdir()):
                 await asyncio.to_thread(empty, self.work)
 
@@ -172,6 +181,29 @@ def _runtime_folder(state: Path) -> Path:
     if runtime and os.access(runtime, os.W_OK):
         return Path(runtime) / "olp"
     return state
+
+
+_TEMPORARY = Path("/tmp")
+
+
+def _work_folder(runtime: Path) -> Path:
+    """The working directory of every CLI. Claude Code tells its model the path, and has no switch
+    for that; so the path is always the same, says nothing of this machine's user, and says that it
+    is not where the client works. Where it is somebody else's, one of OLP's own is taken."""
+    mark = hashlib.sha256(os.fsencode(runtime)).hexdigest()[:8]
+    folder = _TEMPORARY / f"olp-empty-{mark}"
+    return folder if _TEMPORARY.is_dir() and _is_free(folder) else runtime / "work"
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether nobody else could have put anything there."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
 def marked(run_id: str) -> Iterable[int]:

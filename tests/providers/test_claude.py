@@ -38,7 +38,7 @@ FAILURES = {
     "slash": Trouble.SPAWN_FAILED,
     "miderr": Trouble.OVERLOADED,
     "miderr_fallback": Trouble.VENDOR_CUT,
-    "drop": Trouble.OVERLOADED,
+    "drop": Trouble.VENDOR_CUT,
     "evil_bash": Trouble.SPAWN_FAILED,
     "evil_read": Trouble.SPAWN_FAILED,
     "evil_write": Trouble.SPAWN_FAILED,

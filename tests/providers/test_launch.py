@@ -467,3 +467,14 @@ def test_A8_each_provider_knows_its_commands(name: str) -> None:
     assert facts.install and facts.login and facts.models
     assert facts.name == name
     assert "version" in PROVIDERS[name].probes(setting())
+
+
+@pytest.mark.parametrize(("env", "off"), [({}, None), ({"ANTHROPIC_BASE_URL": "http://x"}, "1")])
+def test_A9_claude_leaves_its_betas_out_where_it_would_ask_again_without_them(
+    env: dict[str, str], off: str | None
+) -> None:
+    claude = PROVIDERS["claude"]
+    session = claude.session(setting(env=env))
+    assert session is not None
+    for launch in (launched("claude", env=env)[0], session[0]):
+        assert launch.env.get("CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS") == off

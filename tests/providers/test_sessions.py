@@ -77,7 +77,7 @@ def test_claude_gets_everything_of_a_request_by_control() -> None:
     assert asked["set_model"]["model"] == "haiku"
     assert asked["apply_flag_settings"]["settings"] == {
         "effortLevel": "high",
-        "env": {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "50"},
+        "env": {"ANTHROPIC_CUSTOM_MODEL_OPTION": "haiku", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "50"},
     }
     assert lines[-1]["message"]["content"] == "hi"
     assert lines[-1]["client_composed"] is True
@@ -134,7 +134,10 @@ def test_claude_that_refuses_a_control_request_fails(request_id: str, trouble: T
 def test_J1_nothing_is_told_to_a_claude_before_it_has_taken_the_model() -> None:
     session = new_claude()
     before = written(session.ask(request("u1", "a1", "u2"), "my-model", NOW))
-    assert [line["request"]["subtype"] for line in before] == ["initialize", "set_model"]
+    asked = [line["request"]["subtype"] for line in before]
+    assert asked == ["initialize", "apply_flag_settings", "set_model"]
+    option = before[1]["request"]["settings"]["env"]["ANTHROPIC_CUSTOM_MODEL_OPTION"]
+    assert option == "my-model", "else the CLI asks its vendor whether there is such a model"
     response = {"subtype": "error", "request_id": "olp-model", "error": "no such model"}
     (failed,) = tell(session, type="control_response", response=response)
     assert isinstance(failed, Failed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 from olp.errors import StartError
 from olp.runtime.place import RunPlace, marked
+from olp.runtime.removal import remove
 from olp.runtime.worker import RUN_VARIABLE
 from tests.runtime.test_removal import nest
 from tests.support import runs
@@ -197,9 +199,9 @@ def test_a_folder_that_cannot_be_made_is_told_in_one_line(state: Path) -> None:
 
 
 def test_M1_the_working_directory_is_emptied_at_start(state: Path) -> None:
-    (state / "work" / "deep").mkdir(parents=True)
-    (state / "work" / "CLAUDE.md").write_text("x")
     place = RunPlace(state)
+    (place.work / "deep").mkdir(parents=True)
+    (place.work / "CLAUDE.md").write_text("x")
     place.open()
     assert list(place.work.iterdir()) == []
     place.close()
@@ -215,21 +217,38 @@ async def test_M1_the_working_directory_is_emptied_between_requests(state: Path)
     assert list(place.work.iterdir()) == []
     place.work.rmdir()
     await place.tidy()
+    assert place.work.is_dir(), "it is made anew where something has cleared /tmp"
     place.close()
+    assert not place.work.exists()
+
+
+def test_M1_the_working_directory_tells_nothing_and_is_always_the_same(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claude Code tells its model the path, and the vendor keeps a prompt that is the same."""
+    work = RunPlace(state).work
+    assert re.fullmatch(r"/tmp/olp-empty-[0-9a-f]{8}", str(work))
+    assert work == RunPlace(state).work != RunPlace(tmp_path / "other").work
+    work.symlink_to(tmp_path)
+    assert RunPlace(state).work == state / "work", "nothing of somebody else's is used"
+    work.unlink()
 
 
 def test_M1_what_cannot_be_removed_stops_the_start_with_one_line(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (state / "work").mkdir(parents=True)
-    (state / "work" / "CLAUDE.md").write_text("x")
+    place = RunPlace(state)
+    place.work.mkdir()
+    (place.work / "CLAUDE.md").write_text("x")
 
     def refused(*args: object, **kwargs: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "unlink", refused)
     with pytest.raises(StartError, match="OLP cannot remove what is in it"):
-        RunPlace(state).open()
+        place.open()
+    monkeypatch.undo()
+    remove(place.work)
 
 
 def test_M6_a_private_folder_of_any_depth_is_swept(state: Path) -> None:
