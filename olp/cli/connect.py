@@ -14,7 +14,7 @@ import click
 
 from olp.cli import client as server
 from olp.cli import clientfile, house
-from olp.cli.keys import keyring_of, state_of
+from olp.cli.keys import keyring_of
 from olp.config import Config
 from olp.connect import all_clients
 from olp.connect.base import ANY_KEY, PLACEHOLDER, Client, Target
@@ -22,7 +22,7 @@ from olp.connect.known import with_told
 from olp.core.keys import TOKEN
 from olp.errors import OLPError
 from olp.runtime import lan
-from olp.runtime.keyring import local_token
+from olp.runtime.local import local_servers
 
 ONLY_HERE = (
     "OLP listens only on this machine, so only clients on this machine reach it. To let others in: "
@@ -167,11 +167,12 @@ def _key(given: str | None, config: Config, *, must_be_real: bool) -> str:
 def _known(config: Config, target: Target) -> tuple[Target, list[str]]:
     """`target` with what the running server tells of its model, and what there is to doubt. Only a
     server that has left its token for this user is asked: nothing else may be at its port."""
-    if local_token(state_of(config), config.server.port) is None:
+    ours = (one.port for one in local_servers(house.state_of(config)))
+    if config.server.port not in ours:
         return target, []
     path = f"/v1/models/{urllib.parse.quote(target.model)}"
     try:
-        return with_told(target, server.call(config, path, timeout=ASK_S)), []
+        return with_told(target, server.Link(config).call(path, timeout=ASK_S)), []
     except server.NotRunning:
         return target, []
     except OLPError as error:

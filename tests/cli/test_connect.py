@@ -50,6 +50,9 @@ class Teller:
                 self.end_headers()
                 self.wfile.write(body)
 
+            def version_string(self) -> str:
+                return "olp"
+
             def log_message(self, format: str, *args: Any) -> None: ...
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
@@ -213,7 +216,8 @@ def test_the_running_server_is_asked_about_the_model(olp: Olp, tmp_path: Path) -
         file.write_text(f'[server]\nport = {port}\nstate_dir = "{state}"\n')
         unasked = olp("connect", "pi", "--json", "--model", "small", "--config", str(file)).json
         assert unasked["context_length"] == 200_000, "no server of ours is known to run there"
-        (state / f"local-{port}.token").write_text("token\n")
+        ours = {"token": "token", "url": f"http://127.0.0.1:{port}", "cert": ""}
+        (state / f"local-{port}.token").write_text(json.dumps(ours))
         told = olp("connect", "pi", "--json", "--model", "small", "--config", str(file)).json
         assert (told["context_length"], told["images"]) == (8000, False)
         shown = json.loads(told["snippets"][0]["text"])["providers"]["olp"]["models"][0]

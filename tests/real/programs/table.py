@@ -1,7 +1,8 @@
 """The programs, and how each is told to do the same work: look at a picture, read a file, edit it.
 
 What the model answers is in the prompt (see `vendors/plan.py`), in each program's own tools. What
-a program is connected with is nowhere here: that is what `olp connect` writes.
+a program is connected with is nowhere here: that is what `olp connect` writes. What was run is
+said in docs/clients.md: `python -m tests.real.programs.table` prints its table.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from ..shelf import Found
+from .install import SHELF
 
 FILE, PICTURE = "notes.txt", "picture.png"
 BEFORE, AFTER = "hello\nworld\n", "hello\nthere\n"
@@ -58,6 +62,10 @@ class Program:
     steps: Callable[[str], Sequence[tuple[str, Mapping[str, Any]]]] = lambda file: ()
     sends_pictures: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
+
+    def takes(self, cli: str) -> bool:
+        """Whether it can show a picture to this CLI beside its tools: vibe takes one or other."""
+        return self.sends_pictures and (cli != "vibe" or not self.steps(""))
 
     def order(self, file: str, *, picture: bool) -> str:
         """What the model is to do, as part of the prompt."""
@@ -171,3 +179,28 @@ PROGRAMS = (
         env={"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"},
     ),
 )
+
+CLIS = ("claude", "codex", "vibe")
+_HEAD = "| program | version | reads and edits a file through | sees a picture, too, through |"
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """What docs/clients.md says of each: its name, the CLIs of its work, and those of a picture."""
+    return [
+        (program.name, ", ".join(CLIS), ", ".join(filter(program.takes, CLIS)) or "none")
+        for program in PROGRAMS
+    ]
+
+
+def main() -> None:
+    """Print that table with the versions that are installed, to be put there by hand."""
+    print(f"{_HEAD}\n|---|---|---|---|")
+    found = SHELF.locate()
+    for name, *told in rows():
+        one = found[name]
+        version = one.version if isinstance(one, Found) else "?"
+        print(f"| `{name}` | {version} | {' | '.join(told)} |")
+
+
+if __name__ == "__main__":
+    main()

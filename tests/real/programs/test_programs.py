@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from .. import netns
+from ..shelf import Found as Installed
 from ..test_images import png
 from ..vendors.client import Vendors, tools, turns
 from ..vendors.scenario import Recorded
-from .conftest import MODELS, Family, Ran, need, run
-from .table import AFTER, BEFORE, FILE, PICTURE, PROGRAMS, Job, Program
+from .conftest import MODELS, RUN_S, Family, Ran, need, run
+from .install import SHELF
+from .table import AFTER, BEFORE, FILE, PICTURE, PROGRAMS, Job, Program, rows
 
 VENDOR = {"claude": "anthropic", "codex": "openai", "vibe": "mistral"}
 BY_NAME = {program.name: program for program in PROGRAMS}
+DOCS = Path(__file__).parents[3] / "docs" / "clients.md"
 pytestmark = pytest.mark.program
 
 each = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
@@ -55,11 +60,6 @@ def repo(tmp_path: Path) -> Path:
     return made
 
 
-def takes(program: Program, cli: str) -> bool:
-    """Whether this program can show a picture to this CLI: vibe takes tools or images, not both."""
-    return program.sends_pictures and (cli != "vibe" or not program.steps(""))
-
-
 def asked(vendors: Vendors, cli: str) -> list[Recorded]:
     """The requests for an answer that the CLI's vendor got; that no other got any is checked."""
     found = [request for request in vendors.requests() if request.method == "POST"]
@@ -74,7 +74,7 @@ def test_N1_a_program_does_a_piece_of_work(
 ) -> None:
     installed, model = need(program.name), MODELS[cli]
     assert family.connect(program.name, model, home)["written"]
-    picture = takes(program, cli)
+    picture = program.takes(cli)
     job = Job(repo, model, program.order(str(repo / FILE), picture=picture), picture)
     arguments, given = program.command(job)
     ran = run(installed, list(arguments), repo, home, input=given, env=program.env)
@@ -116,6 +116,24 @@ def _told(ran: Ran, family: Family) -> str:
     return "\n".join([ran.out[-2000:], ran.err[-3000:], *log])
 
 
+_ROW = re.compile(r"^\| `([a-z-]+)` \| (\d[\d.]*) \| ([a-z, ]+) \| ([a-z, ]+) \|$", re.M)
+
+
+def test_the_page_says_what_was_run() -> None:
+    """And with which version: an older one than is installed now is a record, a newer one is made
+    up."""
+    told = _ROW.findall(DOCS.read_text("utf-8"))
+    assert [(name, *cells) for name, _, *cells in told] == rows()
+    for name, version, *_ in told:
+        installed = SHELF.locate()[name]
+        if isinstance(installed, Installed):
+            assert _number(version) <= _number(installed.version), name
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
 # --- what not every program does ---------------------------------------------------------------
 
 
@@ -138,13 +156,19 @@ def test_N1_llm_and_a_picture_alone(family: Family, home: Path, repo: Path, cli:
 def test_opencode_makes_a_long_conversation_shorter(
     family: Family, vendors: Vendors, home: Path, repo: Path
 ) -> None:
-    """It knows the limit: near its end it asks for a summary before it goes on."""
+    """It knows the limit: near it, it asks for a summary before it goes on."""
     model, program = MODELS["claude"], BY_NAME["opencode"]
     family.connect("opencode", model, home)
     vendors.usage(input_tokens=190_000)
     job = Job(repo, model, program.order(str(repo / FILE), picture=False), False)
     arguments, given = program.command(job)
-    ran = run(need("opencode"), list(arguments), repo, home, input=given)
+    with ThreadPoolExecutor() as pool:
+        work = pool.submit(run, need("opencode"), list(arguments), repo, home, input=given)
+        vendors.wait_for("anthropic", lambda seen: any(map(_asks_to_sum_up, seen)), RUN_S)
+        vendors.usage(input_tokens=100)
+        ran = work.result()
     assert ran.code == 0, _told(ran, family)
-    told = [str(turns(request)[-1]) for request in asked(vendors, "claude")]
-    assert any("summary" in text for text in told), told
+
+
+def _asks_to_sum_up(request: Recorded) -> bool:
+    return request.method == "POST" and "summar" in str(turns(request)[-1])

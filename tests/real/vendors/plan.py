@@ -160,7 +160,7 @@ def _refuse(scenario: Scenario, ask: Ask) -> Answer:
 def _structured(scenario: Scenario, ask: Ask) -> Answer:
     text = scenario.arg or '{"answer": 42}'
     if ask.structured_tool is None:
-        return Answer(pieces=(text,))
+        return Answer(pieces=tuple(re.findall(r"(?s).{1,7}", text)))
     if ask.structured_tool in ask.called:
         return Answer(pieces=("done",))
     return Answer(calls=(Call(ask.structured_tool, text),), finish="tool")
@@ -207,14 +207,16 @@ def _loop(scenario: Scenario, ask: Ask) -> Answer:
 
 
 def _steps(scenario: Scenario, ask: Ask) -> Answer:
-    """A program asks for a title with the same words and without tools: that is told in words."""
+    """Of two tools of a name the client's is meant, not the CLI's own. A program asks for a title
+    with the same words and without tools: that is told in words."""
     steps, done = json.loads(scenario.arg or "[]"), len(ask.results)
     if done >= len(steps):
         return _calling(ask)
-    if find(ask.offered, steps[0]["name"]) is None:
-        return Answer(pieces=(f"there is no {steps[0]['name']} here",))
-    step = steps[done]
-    call = _offered_call(ask, step["name"], json.dumps(step.get("args", {})))
+    name, arguments = steps[done]["name"], json.dumps(steps[done].get("args", {}))
+    if find(ask.offered, name) is None:
+        return Answer(pieces=(f"there is no {name} here",))
+    renamed = find(ask.offered, f"client_{name}")
+    call = _offered_call(ask, renamed.name if renamed else name, arguments)
     return Answer(calls=(call,), finish="tool")
 
 
