@@ -355,8 +355,9 @@ FAULTS: tuple[Fault, ...] = (
         "S10",
         "garbage line among the events",
         garbage,
-        "an event with broken JSON before the eleventh word; the rest is well",
-        ("claude",),
+        "an event with broken JSON before the eleventh word; the rest is well. codex reads on, "
+        "claude and vibe give the answer up",
+        ("claude", "vibe"),
     ),
     Fault(
         "S11",
