@@ -140,7 +140,8 @@ class Failed:
     `resets_at` epoch seconds when the vendor will serve again, `model_limit` whether the limit is
     the model's alone, `param` the parameter of the request that is at fault.
     `by_model` says that the model's own wish led to it, which any prompt can bring about: the
-    provider is none the worse for it.
+    provider is none the worse for it. `living` says that the CLI had not died: what it had said by
+    then is no answer that only lacks its end.
     """
 
     trouble: Trouble
@@ -150,6 +151,7 @@ class Failed:
     model_limit: bool = False
     param: str | None = None
     by_model: bool = False
+    living: bool = False
 
 
 @dataclass(frozen=True, slots=True)

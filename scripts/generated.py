@@ -187,6 +187,13 @@ in `olp/core/triggers.py`, and only while no byte of the answer has been sent. *
 failures move on; a soft one means that the hop was not even started. A client error, a missing
 login and a failure of an unknown kind stop the chain at once, with the name of the provider.
 
+A conversation that is too long for a model is a client error, but another model may read more. How
+much each reads, codex tells in its list of models and claude with its answers; `context` of a
+provider says it where the CLI does not. An empty answer moves on as long as another hop can be
+asked; the last one's is given as it is, with finish reason `stop` and `X-OLP-Empty-Answer: true`.
+A hop that is full is passed over, and waited for when nobody else has answered (`queue_s` of
+`[routing]`).
+
 | code | trigger | the chain | what happened | counted by the breaker |
 |---|---|---|---|---|
 """
@@ -203,8 +210,9 @@ ERRORS = f"""\
 
 The body is `{{"error": {{"message", "type", "param", "code"}}}}`; in a stream that has begun, the
 same object comes as an event and no `[DONE]` follows. *Final* means that the same request will fail
-again. When a whole chain failed, the error is the one of its first hop, and the header
-`x-should-retry: false` keeps a client's own retries from multiplying the attempts.
+again. When a whole chain failed, status and code are those of its first hop, the message tells what
+happened to each, and `x-should-retry: false` keeps a client's own retries from multiplying the
+attempts. `Retry-After` is the time until any of the hops may be well again.
 
 ## Of a request that asks no provider
 
@@ -229,6 +237,8 @@ MOVES = {
     TriggerType.NON_TRIGGER: "stops",
 }
 
+LARGER = "stops (moves on to a model that is known to read more)"
+
 
 def files() -> Mapping[str, str]:
     """Each made file by its path from the root."""
@@ -250,7 +260,8 @@ def fallback() -> str:
     rows = []
     for code, rule in RULES.items():
         counted = "yes" if rule.counted_by_breaker else "no"
-        rows.append((f"`{code}`", rule.trigger, MOVES[rule.trigger], rule.meaning, counted))
+        moves = LARGER if code is Trouble.CONTEXT_TOO_LONG else MOVES[rule.trigger]
+        rows.append((f"`{code}`", rule.trigger, moves, rule.meaning, counted))
     stop, go = (_numbers(s) for s in (CLIENT_ERROR_STATUSES, HARD_STATUSES))
     return FALLBACK + "".join(map(row, rows)) + BY_STATUS.format(stop=stop, go=go)
 

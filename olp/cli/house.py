@@ -18,7 +18,7 @@ from olp.core.background import Shapes
 from olp.core.books import Books
 from olp.core.cache import Cache
 from olp.core.chains import Catalogue
-from olp.core.days import day_of
+from olp.core.days import LOCAL, day_of
 from olp.core.quota import watches_windows, without_source
 from olp.core.slots import Slots
 from olp.core.walk import Clocks
@@ -227,7 +227,7 @@ def _limits(
 
 
 def _local_now() -> datetime:
-    return datetime.now().astimezone()
+    return datetime.now(LOCAL)
 
 
 def _member(found: Found, config: Config, place: RunPlace) -> Member:

@@ -85,7 +85,7 @@ def pictures(plans: Mapping[str, Any]) -> list[str]:
             lines.append("  the CLI tells nothing of its plan")
         for hold in plan["holds"]:
             what = hold["model"] or "all models"
-            until = _local(hold["resets_at"])
+            until = local(hold["resets_at"])
             lines.append(
                 f"  held back ({what}): resets {until}, next try in {hold['next_probe_s']} s"
             )
@@ -99,12 +99,13 @@ def _bar(window: Mapping[str, Any]) -> str:
     name = window["name"] + (f" {window['model']}" if window["model"] else "")
     stale = "" if window["fresh"] else ", no longer valid"
     return (
-        f"{name:18} {bar} {used:5.1f} %   resets {_local(window['resets_at'])}   "
+        f"{name:18} {bar} {used:5.1f} %   resets {local(window['resets_at'])}   "
         f"({window['source']}, {window['age_s']} s ago{stale})"
     )
 
 
-def _local(epoch: float | None) -> str:
+def local(epoch: float | None) -> str:
+    """A time, as the owner's clock shows it."""
     if epoch is None:
         return "at an unknown time"
     return datetime.fromtimestamp(epoch).astimezone().strftime("%a %H:%M")

@@ -61,6 +61,8 @@ def command(
     place = RunPlace(Path(config.server.state_dir) if config.server.state_dir else None)
     swept = place.open()
     try:
+        if not demo:
+            place.serve()
         if swept:
             log.warn("swept", processes=swept)
         _watch_by_descriptor()

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from olp.cli import book, client, house
-from olp.cli.quota import pictures
+from olp.cli.quota import local, pictures
 from olp.config import Config
 from olp.errors import OLPError
 
@@ -81,7 +81,11 @@ def _state(provider: Mapping[str, Any]) -> str:
     slots = provider["slots"]
     rate = provider["success_rate"]
     seen = "no request yet" if rate is None else f"{rate:.0%} of the last {provider['attempts']}"
-    text = f"{provider['state']}, {seen}, {slots['active']} of {slots['max']} slots taken"
+    state = provider["state"]
+    if state == "used_up":
+        [resets_at] = [h["resets_at"] for h in provider["quota"]["holds"] if h["model"] is None]
+        state = f"used up until {local(resets_at)}" if resets_at else "used up"
+    text = f"{state}, {seen}, {slots['active']} of {slots['max']} slots taken"
     if queued := provider["queued"]:
         text += f", {queued} waiting for one"
     if failure := provider["last_failure"]:

@@ -122,6 +122,11 @@ class Books:
             skipped, detail=f"{skipped.detail}; its last error: {last.trouble}: {last.detail}"
         )
 
+    def state(self, provider: str, now: float, wall: float) -> str:
+        """How it is: `used_up`, or what its last requests say (see `Vitals.state`)."""
+        used_up = self.holds.used_up(provider, now, wall)
+        return "used_up" if used_up else self.vitals.state(provider, now)
+
     def note(self, hop: Hop, end: Done | Failed, now: Now) -> str | None:
         """How an attempt at `hop` ended; `opened` or `closed` if that changes its circuit."""
         self.vitals.note(hop.provider, end, now.steady)

@@ -3,8 +3,29 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from functools import lru_cache
+
+
+class _Local(tzinfo):
+    """The system's zone, its changes of time included."""
+
+    def utcoffset(self, dt: datetime | None) -> timedelta | None:
+        return None if dt is None else dt.replace(tzinfo=None).astimezone().utcoffset()
+
+    def dst(self, dt: datetime | None) -> timedelta | None:
+        return None
+
+    def tzname(self, dt: datetime | None) -> str:
+        return "local"
+
+    def fromutc(self, dt: datetime) -> datetime:
+        return dt.replace(tzinfo=UTC).astimezone().replace(tzinfo=self)
+
+
+LOCAL = _Local()
+"""For times that are reckoned with: what `datetime.astimezone()` gives keeps the offset of its
+moment, and is an hour off beyond the next change of summer time."""
 
 
 def day_of(at: float) -> str:

@@ -76,9 +76,13 @@ class Holds:
             del self._holds[scope]
         return len(gone)
 
-    def used_up(self, provider: str) -> bool:
-        """Whether the whole plan is held, or was and nobody has found out since."""
-        return (provider, None) in self._holds
+    def used_up(self, provider: str, now: float, wall: float) -> bool:
+        """Whether its whole plan is used up, as its vendor told it: until the reset, or as long as
+        it is held where none was told."""
+        hold = self._holds.get((provider, None))
+        if hold is None:
+            return False
+        return hold.latch.shut_at(now) if hold.resets_at is None else wall < hold.resets_at
 
     def report(self, now: float) -> Iterable[tuple[Scope, float, float | None, str]]:
         """Each hold: scope, seconds until the next probe, reset in epoch seconds, reason."""

@@ -2,8 +2,9 @@
 
 Looking and counting are one synchronous step, so a hundred requests at one time cannot all see the
 last one that is free. A request counts from the moment it is let in, whatever becomes of it. Tokens
-are counted when an answer ends, so the answer that crosses the limit is still given whole, and the
-next one is not.
+are counted when an answer ends; until then what it is likely to cost is set aside, so that a
+hundred at one time do not all begin on the last ten tokens. What is set aside is a guess: the
+answers that cross the limit are still given whole, and the next one is not.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Ledger:
     def __init__(self) -> None:
         self._days: dict[str, dict[str, Count]] = {}
         self._in_air: dict[str, int] = {}
+        self._aside: dict[str, int] = {}
 
     def knows(self, day: str) -> bool:
         """Whether `day` was begun."""
@@ -58,16 +60,24 @@ class Ledger:
         """How many requests of `person` are being answered."""
         return self._in_air.get(person, 0)
 
-    def enter(self, person: str, key: Key | None, local: datetime, *, background: bool) -> Entry:
-        """Let one more request in; RequestError 429 or 403 if that is over a limit of `key`."""
+    def aside(self, person: str) -> int:
+        """How many tokens are set aside for answers of `person` that are under way."""
+        return self._aside.get(person, 0)
+
+    def enter(
+        self, person: str, key: Key | None, local: datetime, *, background: bool, tokens: int = 0
+    ) -> Entry:
+        """Let one more request in, which will cost about so many tokens; RequestError 429 or 403 if
+        that is over a limit of `key`."""
         day = local.date().isoformat()
         today = self._days.setdefault(day, {}).setdefault(person, Count())
         if key is not None:
-            _check(key, today, self.in_air(person), local)
+            _check(key, today, self.in_air(person), self.aside(person), local)
         today.requests += 1
         today.background += background
         self._in_air[person] = self.in_air(person) + 1
-        return Entry(self, person)
+        self._aside[person] = self.aside(person) + tokens
+        return Entry(self, person, tokens)
 
     def spend(self, day: str, person: str, tokens: int) -> None:
         """An answer cost so many tokens."""
@@ -79,16 +89,35 @@ class Ledger:
         if left:
             self._in_air[person] = left
 
+    def settle(self, person: str, tokens: int) -> None:
+        """So many tokens are not set aside any more."""
+        left = self._aside.pop(person) - tokens
+        if left:
+            self._aside[person] = left
+
 
 class Entry:
-    """A request that was let in; leaving its block ends it."""
+    """A request that was let in; leaving its block ends it. What is set aside for it is settled
+    then, or by the answer that it was handed over to: when that is charged for, or is over."""
 
-    def __init__(self, ledger: Ledger, person: str) -> None:
+    def __init__(self, ledger: Ledger, person: str, tokens: int) -> None:
         self._ledger = ledger
         self._person = person
+        self._tokens = tokens
+        self._handed_over = False
 
     def __enter__(self) -> Entry:
         return self
+
+    def hand_over(self) -> None:
+        """An answer of its own is made for it, which may outlive it."""
+        self._handed_over = True
+
+    def settle(self) -> None:
+        """Nothing is set aside for it any more. A second call does nothing."""
+        tokens, self._tokens = self._tokens, 0
+        if tokens:
+            self._ledger.settle(self._person, tokens)
 
     def __exit__(
         self,
@@ -97,9 +126,11 @@ class Entry:
         at: TracebackType | None,
     ) -> None:
         self._ledger.leave(self._person)
+        if not self._handed_over:
+            self.settle()
 
 
-def _check(key: Key, today: Count, in_air: int, local: datetime) -> None:
+def _check(key: Key, today: Count, in_air: int, aside: int, local: datetime) -> None:
     if key.hours is not None and not (span := hours(key.hours)).open_at(local):
         opens = span.opens_next(local)
         raise RequestError(
@@ -120,6 +151,12 @@ def _check(key: Key, today: Count, in_air: int, local: datetime) -> None:
                 f"at midnight (the server's local time), in {_span(midnight, local)}.",
                 _seconds(midnight, local),
             )
+    if key.daily_tokens is not None and today.tokens + aside >= key.daily_tokens:
+        raise _over(
+            f"What is left of this key's {key.daily_tokens:,} tokens of today ({today.tokens:,} "
+            "used) is set aside for its requests in the air. Ask again when one has ended.",
+            BUSY_RETRY_S,
+        )
     if key.concurrent is not None and in_air >= key.concurrent:
         many = "one request" if key.concurrent == 1 else f"{key.concurrent} requests"
         raise _over(

@@ -30,6 +30,16 @@ def asked(request: Request) -> int:
     return count + sum(MEDIA_TOKENS * len(message.media) for message in request.messages)
 
 
+TYPICAL_ANSWER = 1000
+"""Tokens that an answer is reckoned at before it is there."""
+
+
+def likely(request: Request) -> int:
+    """About how many tokens a request and its answer will have, as far as can be told before."""
+    limit = TYPICAL_ANSWER if request.max_tokens is None else request.max_tokens
+    return asked(request) + min(limit, TYPICAL_ANSWER)
+
+
 def cut(text: str, size: int) -> str:
     """The start of `text` that is at most `size` bytes of UTF-8, cut between characters."""
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")

@@ -1,7 +1,8 @@
 """What is really known of each provider's health: how its last requests ended, and when.
 
 A token that is present is not health, and neither is a process that starts. Only a finished
-request says something, and less with every minute that passes.
+request says something, and less with every minute that passes. A plan that is used up is no
+illness: that is told by its hold.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ STALE_S = 3600.0
 @dataclass(slots=True)
 class _Seen:
     ends: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    well: bool | None = None
     ok_at: float | None = None
     failed_at: float | None = None
     code: str | None = None
@@ -50,22 +52,27 @@ class Vitals:
         neither does an attempt that was never made."""
         seen = self._seen[provider]
         if isinstance(end, Done):
-            seen.ends.append(not end.truncated)
+            seen.well = not end.truncated
+            seen.ends.append(seen.well)
             seen.ok_at = now
         elif _says_something(end.trouble):
             seen.ends.append(False)
+            if end.trouble is not Trouble.QUOTA_EXHAUSTED:
+                seen.well = False
+            elif not end.model_limit:
+                seen.well = None
             seen.failed_at, seen.code, seen.detail = now, end.trouble.value, end.detail
 
     def state(self, provider: str, now: float) -> str:
         """`unknown` before the first request, else `ok` or `failing` by the last one, or `stale`
-        when that is long ago."""
+        when that is long ago or was only a plan that is not used up any more."""
         seen = self._seen[provider]
         times = [at for at in (seen.ok_at, seen.failed_at) if at is not None]
         if not times:
             return "unknown"
-        if now - max(times) > STALE_S:
+        if seen.well is None or now - max(times) > STALE_S:
             return "stale"
-        return "ok" if seen.ends[-1] else "failing"
+        return "ok" if seen.well else "failing"
 
     def report(self, provider: str, now: float) -> dict[str, Any]:
         """The state with its reasons; ages in seconds, the rate from 0 to 1."""

@@ -83,7 +83,7 @@ PATTERNS: Patterns = (
     (r"stream disconnected before completion|^incomplete response", Trouble.VENDOR_CUT),
     (r"error while reading the server response", Trouble.VENDOR_CUT),
     (r"connection failed|error sending request|workspace routing", Trouble.SPAWN_FAILED),
-    (r"waiting for network|request timed out", Trouble.SPAWN_FAILED),
+    (r"waiting for network|request timed out|status 3\d\d\b", Trouble.SPAWN_FAILED),
     (r"^(internal|fatal|sandbox) error|^turn aborted|^interrupted\b", Trouble.SPAWN_FAILED),
     (r"^timeout waiting for child|^spawn failed|^session configured", Trouble.SPAWN_FAILED),
     (r"codex-linux-sandbox|usage accounting failed|^unsupported operation", Trouble.SPAWN_FAILED),

@@ -1,4 +1,4 @@
-"""Tells an error text from an answer, and reads when a limit resets.
+"""Tells an error text from an answer, and what it says of a status.
 
 Structured signals come first; this is for what a CLI only says in words. Each provider brings its
 own table of patterns, in the order in which they are tried.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
+from http import HTTPStatus
 
 from olp.events import Trouble
+from olp.providers.resets import reset_time as reset_time
 
 Patterns = Sequence[tuple[str, Trouble]]
 
@@ -59,12 +59,30 @@ def is_blocked(text: str) -> bool:
     return _BLOCKED.search(text) is not None
 
 
+_REASONS = "|".join(
+    sorted({status.phrase for status in HTTPStatus if status >= 400}, key=len, reverse=True)
+)
+_NUMBER = r"(?P<{0}>[45]\d\d)(?![.,]?\d)(?!\s*(?:%|ms|s|sec|[kmg]?b|bytes|tokens|words|char)\b)"
+_STATUS = re.compile(
+    r"\b(?:http(?:/\d(?:\.\d)?)?(?: error| status)?(?: code)?|status(?:[ _]?code)?|api error"
+    r"|(?:server|client|upstream) error|error[ _]?code)\b[\s:=(\[\"']{0,4}"
+    + _NUMBER.format("named")
+    + r"|[\"']code[\"']\s*:\s*"
+    + _NUMBER.format("coded")
+    + r"|\berror:? "
+    + _NUMBER.format("plain")
+    + r"(?=\s*(?:[:;.,)\]\u00b7]|$))"
+    r"|(?<![\w./-])" + _NUMBER.format("explained") + rf"[\s:,-]+(?:{_REASONS}|overloaded|timeout)\b"
+    r"|\(" + _NUMBER.format("enclosed") + r"\)",
+    re.IGNORECASE,
+)
+
+
 def http_status(text: str) -> int | None:
-    """The HTTP status that an error text names (`status 503`, `API Error: 529`), if any."""
-    found = re.search(
-        r"(?:status:?|API Error:|error code:?)\s*\(?([1-5]\d\d)\b", text, re.IGNORECASE
-    )
-    return int(found[1]) if found else None
+    """The HTTP status of an error that `text` names, in any of the usual forms: `status 503`, `HTTP
+    429`, `API Error: 529`, `429 Too Many Requests`, `(403)`."""
+    found = _STATUS.search(text)
+    return int(next(filter(None, found.groups()))) if found else None
 
 
 def plain(text: str) -> str:
@@ -100,57 +118,3 @@ def by_status(status: int | None) -> Trouble | None:
             return Trouble.OVERLOADED
         case _:
             return None
-
-
-_EPOCH = re.compile(r"\|(\d{10})\b")
-_SPAN = re.compile(
-    r"\bin (?:(\d{1,4}) days?)?[ ,]*(?:(\d{1,6}) hours?)?[ ,]*(?:(\d{1,8}) minutes?)?"
-    r"[ ,]*(?:(\d{1,9}) seconds?)?"
-)
-_CLOCK = re.compile(
-    r"(?:resets?|again|until)(?: at| on)?\s+"
-    r"(?:(?P<weekday>mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?"
-    r"(?:(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+(?P<day>\d{1,2})"
-    r"(?:st|nd|rd|th)?,?\s+(?:(?P<year>\d{4}),?\s+)?(?:at\s+)?)?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d))?\s*(?P<half>am|pm)"
-    r"(?:\s*\((?P<zone>[A-Za-z_]+(?:/[A-Za-z_]+)*)\))?",
-    re.IGNORECASE,
-)
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-
-
-def reset_time(text: str, now: datetime) -> float | None:
-    """When a limit resets, in epoch seconds, as far as `text` says it. `now` is an aware local
-    time: a time of day is the next one after it, in the zone named or else in the zone of `now`."""
-    if epoch := _EPOCH.search(text):
-        return float(epoch[1])
-    for span in _SPAN.finditer(text):
-        if any(span.groups()):
-            days, hours, minutes, seconds = (int(part or 0) for part in span.groups())
-            wait = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-            return (now + wait).timestamp()
-    if clock := _CLOCK.search(text):
-        return _clock_time(clock, now)
-    return None
-
-
-def _clock_time(clock: re.Match[str], now: datetime) -> float | None:
-    try:
-        here = now.astimezone(ZoneInfo(clock["zone"])) if clock["zone"] else now
-        hour = int(clock["hour"]) % 12 + (12 if clock["half"].lower() == "pm" else 0)
-        at = here.replace(hour=hour, minute=int(clock["minute"] or 0), second=0, microsecond=0)
-        if clock["month"]:
-            month = _MONTHS.index(clock["month"].lower()) + 1
-            at = at.replace(
-                year=int(clock["year"] or here.year), month=month, day=int(clock["day"])
-            )
-            if at <= here and not clock["year"]:
-                at = at.replace(year=at.year + 1)
-            return at.timestamp()
-    except (ValueError, KeyError, OSError):
-        return None
-    step = timedelta(days=1)
-    while at <= here or (clock["weekday"] and _WEEKDAYS[at.weekday()] != clock["weekday"].lower()):
-        at += step
-    return at.timestamp()

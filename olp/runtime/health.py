@@ -14,6 +14,9 @@ from olp.runtime.fleet import Fleet
 from olp.runtime.pool import Pool
 from olp.runtime.record import Record
 
+DOWN = frozenset({"failing", "used_up"})
+"""States of a provider that cannot answer now."""
+
 
 class Health:
     """Reports on one service. `started` and `clock` are steady seconds, `wall` epoch seconds."""
@@ -40,7 +43,7 @@ class Health:
         """Everything, for the owner."""
         now, wall = self._clock(), self._wall()
         providers = {name: self._provider(name, now, wall) for name in self._fleet.members}
-        usable = any(report["state"] != "failing" for report in providers.values())
+        usable = any(report["state"] not in DOWN for report in providers.values())
         return {
             "status": "ok" if usable else "failing",
             "uptime_s": round(now - self._started),
@@ -55,16 +58,13 @@ class Health:
 
     def summary(self, chains: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         """For somebody who may ask for `chains` alone: their hops, and whether one can answer."""
-        now = self._clock()
+        now, wall = self._clock(), self._wall()
         told = {}
         for name, hops in chains.items():
-            states = {self._state(hop.partition("/")[0], now) for hop in hops}
-            told[name] = {"hops": list(hops), "ok": states != {"failing"}}
+            states = {self._books.state(hop.partition("/")[0], now, wall) for hop in hops}
+            told[name] = {"hops": list(hops), "ok": not states <= DOWN}
         usable = any(chain["ok"] for chain in told.values()) or not told
         return {"status": "ok" if usable else "failing", "chains": told}
-
-    def _state(self, provider: str, now: float) -> str:
-        return str(self._books.vitals.report(provider, now)["state"])
 
     def _provider(self, name: str, now: float, wall: float) -> dict[str, Any]:
         books = self._books
@@ -76,6 +76,7 @@ class Health:
             report["fix"] = member.provider.facts.login
         return {
             **report,
+            "state": books.state(name, now, wall),
             "waiting": self._pool.report(name),
             "slots": {"active": books.slots.active[name], "max": books.slots.limits[name]},
             "queued": books.queue.waiting(name),

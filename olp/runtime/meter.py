@@ -17,6 +17,7 @@ from olp.events import (
     Failed,
     Output,
     Reasoning,
+    Refused,
     Text,
     Usage,
 )
@@ -36,9 +37,18 @@ class Purse(Protocol):
 
 
 class Meter:
-    """One answer. `send` stands in front of the `to` that it passes all outputs to."""
+    """One answer. `send` stands in front of the `to` that it passes all outputs to; `settle` gives
+    free what was set aside for the answer, as soon as it is charged for."""
 
-    def __init__(self, request: Request, person: str, purse: Purse, to: Send) -> None:
+    def __init__(
+        self,
+        request: Request,
+        person: str,
+        purse: Purse,
+        to: Send,
+        settle: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settle = settle
         self._request = request
         self._person = person
         self._purse = purse
@@ -58,8 +68,10 @@ class Meter:
                     self._told += len(text.encode("utf-8", "replace"))
                 case Usage():
                     self._usage = output
-                case Done() | Failed():
+                case Done() | Failed() | Refused():
                     over = True
+        if over:
+            self._settle()  # and charge, with nothing between the two
         if over and self._due:
             self._due = False
             await self._purse.spend(self._person, self._tokens())
@@ -68,6 +80,7 @@ class Meter:
     def close(self) -> None:
         """The answer is over. One that was left in its middle has cost something too, or leaving
         just before the end would be the way around a limit; what it cost is then an estimate."""
+        self._settle()
         if self._due:
             self._due = False
             self._purse.note_spent(self._person, self._tokens())

@@ -17,7 +17,8 @@ from datetime import datetime
 from typing import Any
 
 from olp.core.keys import Key, check_standing, digest_of, find
-from olp.core.ledger import Count, Ledger
+from olp.core.ledger import Count, Entry, Ledger
+from olp.core.tokens import likely
 from olp.errors import RequestError
 from olp.model import Message, Request, Role
 from olp.runtime.keyring import Keyring, Ring
@@ -147,15 +148,18 @@ class People:
     # --- how much ------------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def admitted(self, caller: Caller, background: str | None) -> AsyncIterator[None]:
+    async def admitted(
+        self, caller: Caller, background: str | None, request: Request
+    ) -> AsyncIterator[Entry]:
         """Let one request in, as long as the block runs; RequestError if it is over a limit."""
-        now = self._now()
-        one = Count(1, 0, int(background is not None))
-        with self._ledger.enter(caller.id, caller.key, now, background=background is not None):
-            self._record.count_person(_day(now), caller.id, one)
-            if caller.key is not None and caller.key.daily_requests is not None:
+        now, key = self._now(), caller.key
+        job = background is not None
+        tokens = likely(request) if key is not None and key.daily_tokens is not None else 0
+        with self._ledger.enter(caller.id, key, now, background=job, tokens=tokens) as entry:
+            self._record.count_person(_day(now), caller.id, Count(1, 0, int(job)))
+            if key is not None and key.daily_requests is not None:
                 await self._counted()
-            yield
+            yield entry
 
     async def spend(self, person: str, tokens: int) -> None:
         """An answer for `person`, by the key's id, cost so much. What they are limited in is on

@@ -36,6 +36,7 @@ class RunPlace:
         self.private = runtime / "private"
         self._runs = self.state / "runs"
         self._lock: int | None = None
+        self._serving: int | None = None
 
     def open(self) -> int:
         """Make the folders and take this run's lock; how many left-over processes were ended.
@@ -58,6 +59,21 @@ class RunPlace:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return swept
 
+    def serve(self) -> None:
+        """Be the one server over these folders, as long as the run lives; StartError if there is
+        another. Limits, slots and holds are counted in a server's memory: two would let twice as
+        much through."""
+        serving = os.open(self.state / "serving", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(serving, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(serving)
+            raise StartError(
+                f"a server runs over the folder {self.state} already, and two would count limits "
+                'twice; stop it, or give this one a folder of its own: state_dir = "…" in [server]'
+            ) from None
+        self._serving = serving
+
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
         """One start at a time: another's sweep must not find this run's file before its lock."""
@@ -75,6 +91,9 @@ class RunPlace:
         self._remove(self.run_id)
         os.close(self._lock)
         self._lock = None
+        if self._serving is not None:
+            os.close(self._serving)
+            self._serving = None
 
     def alive(self, run_id: str) -> bool:
         """Whether the run with this id still is."""

@@ -14,6 +14,7 @@ from typing import Any
 from olp.core.books import Books
 from olp.core.chains import Catalogue, Chain
 from olp.core.identity import stamp
+from olp.core.ledger import Entry
 from olp.model import Hop, Request
 from olp.providers.base import Setting
 from olp.runtime.accounts import usage_for
@@ -104,18 +105,28 @@ class Service:
         return self._planner.plan(request, caller, self.chain)
 
     def board(
-        self, request: Request, chain: Chain, caller: str, log: Log, visit: Visit | None = None
+        self,
+        request: Request,
+        chain: Chain,
+        caller: str,
+        log: Log,
+        visit: Visit | None = None,
+        entry: Entry | None = None,
     ) -> Reader:
         """A reader of the answer: of an identical request of the same caller that is in the air,
-        or of one that starts now. `visit` is told which story it is part of."""
+        or of one that starts now. `visit` is told which story it is part of, and what was set aside
+        with `entry` goes over to an answer that starts."""
         key = _identity(request, chain, caller)
         flight = self._flights.get(key)
         if flight is None or not flight.joinable:
             chain_log = log.bind(chain=chain.name, chain_id=_new_id(), request_hash=key[:12])
             job = self._job(request, chain, caller, chain_log)
             self._stories[key] = job.story
-            flight = Flight(partial(self._serve, job), self.tasks)
-            flight.on_over(partial(self._landed, key, flight))
+            settle = entry.settle if entry is not None else _nothing
+            if entry is not None:
+                entry.hand_over()
+            flight = Flight(partial(self._serve, job, settle), self.tasks)
+            flight.on_over(partial(self._landed, key, flight, settle))
             self._flights[key] = flight
         if visit is not None:
             visit.boarded(request, log.fields.get("background"), self._stories[key])
@@ -134,15 +145,16 @@ class Service:
         )
         return Job(request, chain, caller, log, story)
 
-    async def _serve(self, job: Job, send: Send) -> None:
-        meter = Meter(job.request, job.caller, self.people, send)
+    async def _serve(self, job: Job, settle: Callable[[], None], send: Send) -> None:
+        meter = Meter(job.request, job.caller, self.people, send, settle)
         try:
             await self._engine.serve(job, meter.send)
         finally:
             meter.close()
             self._record.keep(job.story.as_dict(self._clock()))
 
-    def _landed(self, key: str, flight: Flight) -> None:
+    def _landed(self, key: str, flight: Flight, settle: Callable[[], None]) -> None:
+        settle()  # also where it was called off before it began
         if self._flights.get(key) is flight:
             del self._flights[key], self._stories[key]
 
@@ -264,6 +276,10 @@ class Service:
         mine = {entry.id: entry.hops for entry in self.models(caller)}
         chains = {name: mine[name] for name in self.catalogue.chains if name in mine}
         return {**self._health.summary(chains), "you": self.people.used(caller)}
+
+
+def _nothing() -> None:
+    """Nothing was set aside."""
 
 
 def _new_id() -> str:

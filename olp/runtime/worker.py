@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -61,7 +62,7 @@ without end: the CLI speaks otherwise."""
 
 def _odd(error: Exception) -> Failed:
     said = f"the CLI said something unexpected ({type(error).__name__})"
-    return Failed(Trouble.SPAWN_FAILED, said)
+    return Failed(Trouble.SPAWN_FAILED, said, living=True)
 
 
 class Worker:
@@ -247,6 +248,8 @@ class Worker:
                     self._settle_at = self._clock() + seconds
                 case Ready():
                     self.ready = True
+                case Failed():
+                    events.append(replace(step, living=True))
                 case _:
                     events.append(step)
         return events

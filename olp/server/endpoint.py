@@ -68,9 +68,10 @@ class ChatEndpoint:
             log = self._service.log.bind(
                 request_id=reply.id, caller=caller.name, background=plan.background
             )
-            async with self._service.people.admitted(caller, plan.background):
+            admitted = self._service.people.admitted(caller, plan.background, plan.request)
+            async with admitted as entry:
                 request = await self._fetcher.filled(plan.request)
-                way = (request, plan.chain, caller.id, log, visit)
+                way = (request, plan.chain, caller.id, log, visit, entry)
                 with self._service.board(*way) as reader:
                     answer = _Answer(self, http, reply, order, caller, reader, visit)
                     return await (answer.stream() if order.request.stream else answer.whole())

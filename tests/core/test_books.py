@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime, time
 
 import pytest
 
@@ -277,3 +278,106 @@ def test_F1_the_books_say_when_a_circuit_changes(end: Done | Failed) -> None:
     assert [one.note(SONNET, DEAD, at(n)) for n in range(3)] == [None, None, "opened"]
     with granted(one, now=62):
         assert one.note(SONNET, end, at(62)) == ("closed" if isinstance(end, Done) else "opened")
+
+
+# --- what is told of a used-up plan --------------------------------------------------------------
+
+
+def test_M8_a_used_up_plan_is_used_up_until_its_reset_and_not_failing() -> None:
+    one = books()
+    one.note(SONNET, Done(), at())
+    one.note(SONNET, QUOTA, at(1))
+    assert one.state("claude", 2, WALL + 2) == "used_up"
+    assert one.state("codex", 2, WALL + 2) == "unknown"
+    assert one.state("claude", 599, WALL + 599) == "used_up"
+    assert one.state("claude", 600, WALL + 600) == "stale", (
+        "it should be back, and nobody has asked"
+    )
+    one.note(SONNET, Done(), at(601))
+    assert one.state("claude", 602, WALL + 602) == "ok"
+
+
+def test_M8_a_plan_whose_reset_nobody_told_is_used_up_while_it_is_held() -> None:
+    one = books()
+    one.note(SONNET, Failed(Trouble.QUOTA_EXHAUSTED, "no more"), at())
+    assert one.state("claude", 299, WALL + 299) == "used_up"
+    assert one.state("claude", 300, WALL + 300) == "stale"
+    one.holds.clear("claude")
+    assert one.state("claude", 10, WALL + 10) == "stale"
+
+
+def test_M8_the_limit_of_one_model_is_not_the_plan() -> None:
+    one = books()
+    one.note(OPUS, Done(), at())
+    one.note(SONNET, Failed(Trouble.QUOTA_EXHAUSTED, "opus limit", model_limit=True), at(1))
+    assert one.state("claude", 2, WALL + 2) == "ok"
+
+
+def test_A4_a_skip_tells_no_error_that_is_long_ago() -> None:
+    one = books(limits={"claude": ONCE_A_DAY})
+    one.note(SONNET, DEAD, at())
+    one.quota.count("claude", DAY)
+    assert "its last error: SPAWN_FAILED" in refused(one, now=3600).detail
+    assert "last error" not in refused(one, now=3601).detail
+
+
+def test_E5_a_hold_says_whose_plan_it_is_and_what_its_vendor_said() -> None:
+    one = books()
+    one.note(SONNET, DEAD, at())
+    one.note(SONNET, QUOTA, at())
+    held = refused(one)
+    assert held.detail == "the plan of claude is used up; it said: session limit"
+    assert held.resets_at == QUOTA.resets_at
+    model = books()
+    model.note(OPUS, Failed(Trouble.QUOTA_EXHAUSTED, "weekly opus limit", model_limit=True), at())
+    assert refused(model, OPUS).detail.startswith(
+        "the limit for opus of claude is used up; it said"
+    )
+
+
+def test_E1_the_count_of_a_day_is_over_at_midnight() -> None:
+    one = books(limits={"claude": ONCE_A_DAY})
+    one.quota.count("claude", DAY)
+    skipped = refused(one)
+    assert skipped.resets_at is not None
+    assert 0 < skipped.resets_at - WALL <= 86_400
+    assert datetime.fromtimestamp(skipped.resets_at).time() == time()
+
+
+# --- a slot is for an answer ---------------------------------------------------------------------
+
+
+def test_D3_a_complete_answer_leaves_its_slot_before_its_process_is_gone() -> None:
+    one = books(slots=1)
+    with granted(one) as first:
+        assert refused(one).trouble is Trouble.CONCURRENCY_LIMIT
+        first.answered()
+        first.answered()
+        assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, 1)
+        granted(one).__exit__(None, None, None)
+    assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, 0)
+
+
+@pytest.mark.parametrize(("slots", "exits"), [(1, 4), (4, 4), (9, 9)])
+def test_M6_the_processes_on_their_way_out_are_bounded(slots: int, exits: int) -> None:
+    one = books(slots=slots)
+    rights = []
+    for _ in range(exits):
+        rights.append(granted(one))
+        rights[-1].answered()
+    assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, exits)
+    last = granted(one)
+    last.answered()
+    assert one.slots.active["claude"] == 1, "its slot stays taken until it is gone"
+    for right in (*rights, last):
+        with right:
+            pass
+    assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, 0)
+
+
+def test_D3_a_slot_that_others_wait_for_is_theirs() -> None:
+    one = books(slots=1)
+    one.queue.join({"claude"}, "anna", lambda: None)
+    full = refused(one)
+    assert full.trouble is Trouble.CONCURRENCY_LIMIT and "activeSpawns=0" in full.detail
+    assert isinstance(one.enter(SONNET, None, at(), in_turn=True), Pass)

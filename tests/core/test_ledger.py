@@ -55,6 +55,44 @@ def test_the_tokens_of_a_day() -> None:
     assert "599 used" in ask(ledger, one)
 
 
+def test_M5_what_answers_are_likely_to_cost_is_set_aside_until_they_are_charged_for() -> None:
+    ledger, one = Ledger(), key(daily_tokens=100)
+    first = ledger.enter("p", one, NOON, background=False, tokens=60)
+    second = ledger.enter("p", one, NOON, background=False, tokens=60)
+    assert ledger.aside("p") == 120, "the one that crosses the line is let in, as ever"
+    told = ask(ledger, one)
+    assert told.startswith(
+        "429 insufficient_quota 2 What is left of this key's 100 tokens of today"
+    )
+    assert ask(ledger, one, person="other") == "in"
+    with first:
+        first.settle()
+        ledger.spend(DAY, "p", 5)
+        assert ask(ledger, one) == "in", "60 are set aside, and 5 are used"
+    with second:
+        pass
+    assert ledger.aside("p") == 0
+    ledger.spend(DAY, "p", 95)
+    assert ask(ledger, one).startswith("429 insufficient_quota 43200 This key's 100 tokens")
+
+
+def test_M5_what_is_set_aside_is_settled_once_and_by_the_answer_it_was_handed_to() -> None:
+    ledger = Ledger()
+    with ledger.enter("p", None, NOON, background=False, tokens=7) as entry:
+        entry.hand_over()
+    assert (ledger.aside("p"), ledger.in_air("p")) == (7, 0), "the client left, the CLI is ending"
+    entry.settle()
+    entry.settle()
+    assert ledger.aside("p") == 0
+
+
+def test_M5_a_budget_smaller_than_any_answer_serves_one_at_a_time() -> None:
+    ledger, one = Ledger(), key(daily_tokens=20)
+    with ledger.enter("p", one, NOON, background=False, tokens=1001):
+        assert ask(ledger, one).startswith("429 insufficient_quota 2 ")
+    assert ask(ledger, one) == "in"
+
+
 def test_requests_at_one_time() -> None:
     ledger, one = Ledger(), key(concurrent=2)
     with ExitStack() as stack:

@@ -49,7 +49,7 @@ def test_M8_a_finished_answer_is_health_and_the_other_provider_is_not_concerned(
 def test_M8_a_failure_of_the_provider_is_told_with_its_reason_and_age(trouble: Trouble) -> None:
     seen = vitals(Done(), Failed(trouble, "what it said"))
     report = seen.report("claude", 11.0)
-    assert report["state"] == "failing"
+    assert report["state"] == ("stale" if trouble is Trouble.QUOTA_EXHAUSTED else "failing")
     assert report["last_failure"] == {"code": trouble.value, "error": "what it said", "age_s": 10}
     assert report["success_rate"] == 0.5
 
@@ -63,6 +63,14 @@ def test_M8_what_says_nothing_about_the_provider_changes_nothing(trouble: Troubl
 def test_M8_the_last_request_decides() -> None:
     assert vitals(Failed(Trouble.OVERLOADED, "x"), Done()).state("claude", 2.0) == "ok"
     assert vitals(Done(), Failed(Trouble.OVERLOADED, "x")).state("claude", 2.0) == "failing"
+
+
+@pytest.mark.parametrize(("before", "state"), [(Done(), "ok"), (None, "stale")])
+def test_M8_a_limit_of_one_model_says_nothing_of_the_others(
+    before: Done | None, state: str
+) -> None:
+    used_up = Failed(Trouble.QUOTA_EXHAUSTED, "x", model_limit=True)
+    assert vitals(*([before] if before else []), used_up).state("claude", 2.0) == state
 
 
 def test_M8_what_was_seen_long_ago_is_stale() -> None:

@@ -683,7 +683,7 @@ def test_L1_why_quota_and_status_of_a_running_server(town: Callable[..., Town], 
     assert here.olp("why").code != 0, "neither an id nor --last"
 
     screen = here.olp("status").out
-    assert "claude   failing" in screen and "codex    ok" in screen
+    assert "claude   used up until " in screen and "codex    ok" in screen
     assert "held back (all models)" in screen and "pair     claude/sonnet > codex" in screen
     assert json.loads(here.olp("status", "--json").out)["record"] == "ok"
 

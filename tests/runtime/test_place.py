@@ -171,6 +171,23 @@ def test_M6_many_may_start_at_the_same_time(state: Path) -> None:
         place.close()
 
 
+def test_M5_one_server_at_a_time_serves_over_a_folder(state: Path) -> None:
+    first, second = RunPlace(state), RunPlace(state)
+    for place in (first, second):
+        place.open()
+    first.serve()
+    with pytest.raises(StartError, match="a server runs over the folder") as caught:
+        second.serve()
+    assert "state_dir" in str(caught.value) and "\n" not in str(caught.value)
+    first.close()
+    second.serve()
+    second.close()
+    again = RunPlace(state)
+    again.open()
+    again.serve()
+    again.close()
+
+
 def test_a_folder_that_cannot_be_made_is_told_in_one_line(state: Path) -> None:
     state.write_text("a file")
     with pytest.raises(StartError, match="cannot use the folder") as caught:

@@ -32,11 +32,22 @@ async def test_G1_without_text_there_is_nothing_to_salvage(
 
 
 async def test_G1_a_salvage_after_a_fallback_says_so(open_: OpenHouse) -> None:
-    house = await open_(claude=fails("rate"), codex=fails("rate"), vibe=fails("retry"))
-    answer = await house.chat()
+    chains = {"late": ["codex/gpt-5.5", "vibe/mistral-medium-3.5", "claude/sonnet"]}
+    dead = dies(after=["half"])
+    house = await open_(codex=fails("rate"), vibe=fails("rate"), claude=dead, chains=chains)
+    answer = await house.chat(ask(model="late"))
     assert (answer.text, answer.finish) == ("half", "length")
-    assert answer.served == ("vibe", "mistral-medium-3.5", 2)
+    assert answer.served[::2] == ("claude", 2)
     assert answer.codes == ["RATE_LIMITED", "RATE_LIMITED"]
+
+
+@BOTH
+async def test_G1_a_part_that_a_living_cli_gives_up_is_not_salvaged(
+    open_: OpenHouse, stream: bool
+) -> None:
+    house = await open_(vibe=fails("retry"))
+    answer = await house.ask(stream, ask(model="vibe/mistral-medium-3.5"))
+    assert (answer.status, answer.error["code"]) == (502, "vendor_cut")
 
 
 async def test_G2_a_timeout_is_never_salvaged(open_: OpenHouse) -> None:

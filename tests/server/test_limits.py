@@ -25,7 +25,7 @@ from tests.conftest import OpenHouse, Serve
 from tests.fakes.plan import Plan, fails, hangs, says, turn
 from tests.server.people import COLD, key_of, make_key
 from tests.server.test_auth import refused
-from tests.support import BOTH, Answer, GoOn, House, ask, connected, open_house, until
+from tests.support import BOTH, Answer, GoOn, House, Served, ask, connected, open_house, until
 
 WIDE = {"claude": {"max_concurrent": 200}}
 MANY = {"server": {"max_requests": 200}, "providers": WIDE, **COLD}
@@ -71,6 +71,81 @@ async def test_a_hundred_at_once_on_a_key_with_fifty_left(open_: OpenHouse, stre
     assert sum(house.plan.spawns().values()) <= 60
 
 
+@BOTH
+async def test_M5_fifty_at_once_on_a_budget_of_twenty_tokens(
+    open_: OpenHouse, stream: bool
+) -> None:
+    """Each answer costs 18 of them: the first is let in, and the next when it is charged for."""
+    house = await open_(
+        claude=turn(["init"], ["start"], ["sleep", 0.3], ["say", "ok"], ["end"]), **MANY
+    )
+    anna = key_of(house, "anna", daily_tokens=20)
+    asking = house.stream if stream else house.chat
+    answers = await asyncio.gather(*(asking(ask(f"q{n}"), anna) for n in range(50)))
+    assert Counter(answer.status for answer in answers) == {200: 1, 429: 49}
+    for answer in answers:
+        if answer.status == 429:
+            assert "is set aside for its requests in the air" in final(answer)
+            assert answer.headers["Retry-After"] == "2"
+    assert (await asking(ask("one more"), anna)).status == 200, "18 of 20 are used"
+    assert "20 tokens of today are used up" in final(await asking(ask("the last"), anna))
+    await house.settled()
+    assert used(house.place.state)["anna"][1] == 36
+
+
+@BOTH
+async def test_M5_a_large_budget_lets_many_in_at_once(open_: OpenHouse, stream: bool) -> None:
+    house = await open_(claude=says("ok"), **MANY)
+    anna = key_of(house, "anna", daily_tokens=50_000)
+    asking = house.stream if stream else house.chat
+    answers = await asyncio.gather(*(asking(ask(f"q{n}"), anna) for n in range(30)))
+    assert {answer.status for answer in answers} == {200}
+    await house.settled()
+    assert house.service.people._ledger._aside == {}
+
+
+@BOTH
+async def test_M5_what_was_set_aside_is_free_before_the_last_byte(
+    open_: OpenHouse, stream: bool
+) -> None:
+    house = await open_(claude=says("ok"), **COLD)
+    anna = key_of(house, "anna", daily_tokens=400)
+    asking = house.stream if stream else house.chat
+    told = [(await asking(ask(f"q{n}"), anna)).status for n in range(25)]
+    assert told == [200] * 23 + [429] * 2, "23 times 18 are 414"
+
+
+async def test_M5_an_answer_that_is_left_keeps_its_tokens_until_it_is_charged_for(
+    open_: OpenHouse,
+) -> None:
+    """Or leaving, and asking again while the CLI ends, would be the way around a budget."""
+    slow = turn(["init"], ["start"], ["say", "half"], ["hang"], term="ignore")
+    house = await open_(claude=slow, **COLD)
+    anna = key_of(house, "anna", daily_tokens=20)
+    leaving = asyncio.ensure_future(house.stream(ask("x" * 80), anna))
+    await until(lambda: house.plan.calls(), "it runs")
+    await asyncio.sleep(0.2)
+    leaving.cancel()
+    await asyncio.sleep(0.2)
+    assert "is set aside" in final(await house.chat(ask("again"), anna))
+    await until(lambda: not house.service.in_flight, "it is over", 8)
+    assert "20 tokens of today are used up" in final(await house.chat(ask("again"), anna))
+    assert house.service.people._ledger._aside == {}
+
+
+async def test_M5_an_answer_called_off_before_it_began_leaves_nothing_aside(
+    open_: OpenHouse,
+) -> None:
+    house = await open_(claude=says("ok"), **COLD)
+    anna = key_of(house, "anna", daily_tokens=5000)
+    for _ in range(5):
+        leaving = asyncio.ensure_future(house.chat(ask("gone"), anna))
+        await asyncio.sleep(0)
+        leaving.cancel()
+    await house.settled()
+    await until(lambda: not house.service.people._ledger._aside, "nothing is set aside")
+
+
 async def test_a_limit_is_never_a_reason_to_fall_back(open_: OpenHouse) -> None:
     house = await open_(claude=says("ok"), codex=says("never"), **COLD)
     anna = key_of(house, "anna", daily_requests=1)
@@ -109,6 +184,26 @@ async def test_the_counts_of_a_person_survive_a_restart(
         async with open_house(tmp_path, plan, COLD) as house:
             told += [(await house.chat(ask(f"q{n}"), anna)).status for n in range(3)]
     assert told == [200] * 5 + [429] * 4
+
+
+async def test_M5_a_second_server_over_the_same_folder_is_refused(
+    serve: Serve, plan: Plan, tmp_path: Path
+) -> None:
+    """Or each of the two would let all of a key's requests of the day through."""
+    plan.set(claude=says("ok"))
+    anna = make_key(tmp_path / "state", "anna", daily_requests=5)
+    first = serve(**COLD)
+    async with connected(first.url()) as client:
+        with Served(tmp_path / "home", ["--config", str(tmp_path / "olp.toml")]) as second:
+            assert await asyncio.to_thread(second.wait) == 2
+            assert "a server runs over the folder" in second.err
+        told = [(await client.chat(ask(f"q{n}"), anna)).status for n in range(7)]
+    assert told == [200] * 5 + [429] * 2
+    first.signal(signal.SIGKILL)
+    first.wait()
+    third = serve(**COLD)
+    async with connected(third.url()) as client:
+        assert (await client.chat(ask("again"), anna)).status == 429
 
 
 async def test_not_one_too_many_after_a_SIGKILL(
