@@ -17,7 +17,6 @@ from olp.events import Done, Event, Failed, Finish, Text, Trouble
 from olp.providers.base import login_hint
 from olp.providers.codex_facts import FACTS
 from olp.providers.notices import (
-    LOOKED_AT,
     Patterns,
     by_status,
     classify,
@@ -84,7 +83,7 @@ PATTERNS: Patterns = (
     (r"stream disconnected before completion|^incomplete response", Trouble.VENDOR_CUT),
     (r"error while reading the server response", Trouble.VENDOR_CUT),
     (r"connection failed|error sending request|workspace routing", Trouble.SPAWN_FAILED),
-    (r"waiting for network|request timed out|unexpected status 3\d\d", Trouble.SPAWN_FAILED),
+    (r"waiting for network|request timed out|status 3\d\d\b", Trouble.SPAWN_FAILED),
     (r"^(internal|fatal|sandbox) error|^turn aborted|^interrupted\b", Trouble.SPAWN_FAILED),
     (r"^timeout waiting for child|^spawn failed|^session configured", Trouble.SPAWN_FAILED),
     (r"codex-linux-sandbox|usage accounting failed|^unsupported operation", Trouble.SPAWN_FAILED),
@@ -116,7 +115,6 @@ def announces_retry(said: str) -> bool:
 def knows(said: str, *, log: bool = False) -> bool:
     """Whether these are words of Codex's that say what went wrong. In its `log` it also tells of
     connections that have nothing to do with the answer."""
-    said = said[:LOOKED_AT]
     found = classify(said, PATTERNS)
     elsewhere = log and found in (Trouble.SPAWN_FAILED, Trouble.VENDOR_CUT)
     return (found is not None and not elsewhere) or _refuses(said)
@@ -128,7 +126,6 @@ def unfinished(
     """How a turn ends that the vendor did not complete: cut by a limit, refused, or failed. `said`
     and `info` are the CLI's words and its code; `spoke` says whether text was told before. A broken
     connection is an answer that broke off if so, and may not be taken for a whole one."""
-    said = said[:LOOKED_AT]
     name, status = _coded(info)
     if cut := _INCOMPLETE.search(said):
         by_limit = cut[1].lower() == "max_output_tokens"
