@@ -69,7 +69,11 @@ BROKEN: dict[str, tuple[str, Tables, str]] = {
     ),
     "a slow hop is given up": ("S07", {"routing": {"gate_action": "advance"}}, "SPAWN_TIMEOUT"),
     "the detail is hidden": ("S16", {"routing": {"fallback_detail": "none"}}, "the detail"),
-    "the slots are few": ("S25", {"providers": {"claude": {"max_concurrent": 2}}}, "CLIs started"),
+    "the slots are few": (
+        "S25",
+        {"providers": {"claude": {"max_concurrent": 2}}, "routing": {"queue_s": 0}},
+        "CLIs started",
+    ),
     "a setting that does not exist": ("S05", {"server": {"prot": 1}}, "did not start"),
 }
 
