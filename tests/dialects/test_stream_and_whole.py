@@ -191,7 +191,7 @@ def _runs(draw: st.DrawFn) -> tuple[dict[str, Any], list[list[Event]]]:
 
 @settings(max_examples=2000, deadline=None)
 @given(_runs())
-def test_R3_a_stream_and_a_whole_answer_tell_the_same(
+def test_R3_N6_a_stream_and_a_whole_answer_tell_the_same(
     run: tuple[dict[str, Any], list[list[Event]]],
 ) -> None:
     more, batches = run

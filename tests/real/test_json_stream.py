@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+import jiter
 import pytest
 
 from .agent import WEATHER
@@ -73,8 +74,12 @@ def test_R3_json_streams_as_it_comes(
         return  # `codex exec` tells all of its text at its end
     assert len(pieces) > (1 if cli == "vibe" else 2), "vibe joins what comes close together"
     assert frames[-1][0] - pieces[0][0] > TAIL_S * 0.8, "long before the end"
-    prefixes = ["".join(piece for _, piece in pieces[:n]) for n in range(len(pieces) + 1)]
-    assert all(later.startswith(earlier) for earlier, later in pairwise(prefixes))
+    prefixes = ["".join(piece for _, piece in pieces[: n + 1]) for n in range(len(pieces))]
+    seen = [
+        jiter.from_json(prefix.encode(), partial_mode="trailing-strings") for prefix in prefixes
+    ]
+    assert seen[-1] == value
+    assert all(earlier.keys() <= later.keys() for earlier, later in pairwise(seen)), "it grows"
 
 
 @pytest.mark.parametrize("cli", CLIS)

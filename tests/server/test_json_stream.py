@@ -6,6 +6,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import jiter
 import openai
 import pytest
 
@@ -165,6 +166,24 @@ async def test_N1_each_call_has_an_id_of_its_own(open_: OpenHouse) -> None:
 
 
 # --- the vendor's own library --------------------------------------------------------------------
+
+
+def parsed_on_the_way(pieces: list[str]) -> list[Any]:
+    """What clients show of an answer that is not whole (instructor's partials, the AI SDK's
+    `partialOutputStream`): each prefix is read as JSON that may end anywhere."""
+    so_far, seen = "", []
+    for piece in pieces:
+        so_far += piece
+        seen.append(jiter.from_json(so_far.encode(), partial_mode="trailing-strings"))
+    return seen
+
+
+async def test_R3_a_partial_parser_sees_the_fields_come_one_by_one(open_: OpenHouse) -> None:
+    house = await open_(claude=says(*PIECES, every=0.05))
+    seen = parsed_on_the_way((await house.stream({**ask(), **OBJECT})).pieces)
+    assert {"name": "Ada"} in seen and {"name": "Ada Lovelace"} in seen
+    assert seen[-1] == {"name": "Ada Lovelace", "age": 36}
+    assert all(earlier.keys() <= later.keys() for earlier, later in pairwise(seen))
 
 
 async def test_R3_the_sdk_sees_json_grow(open_: OpenHouse) -> None:
