@@ -108,7 +108,9 @@ class Quota:
 class Usage:
     """Tokens of one answer. `input` includes `cached` and `cache_written`; `output` includes
     `reasoning`. `cost` is in US dollars, as the CLI states it. `estimated` tells that OLP had to
-    guess, since the CLI was ended before it could count."""
+    guess, since the CLI was ended before it could count. `beyond` is input of further requests to
+    the vendor that led to this answer: for the book, since `input` tells a client how long its
+    conversation has become."""
 
     input: int = 0
     output: int = 0
@@ -117,6 +119,7 @@ class Usage:
     reasoning: int = 0
     cost: float | None = None
     estimated: bool = False
+    beyond: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +127,14 @@ class Done:
     """The answer is complete, or as complete as it will be.
 
     `truncated` marks an answer whose CLI died under it: usable, but never kept. `empty` marks one
-    that the model ended by itself without a text, a call or a refusal.
+    that the model ended by itself without a text, a call or a refusal. `mismatch` tells how the
+    arguments of a call that the client insisted on break their schema.
     """
 
     finish: Finish = Finish.STOP
     truncated: bool = False
     empty: bool = False
+    mismatch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +146,8 @@ class Failed:
     the model's alone, `request_limit` whether it is of requests like this one alone (nothing is
     held then), `param` the parameter of the request that is at fault.
     `by_model` says that the model's own wish led to it, which any prompt can bring about: the
-    provider is none the worse for it.
+    provider is none the worse for it. `living` says that the CLI had not died: what it had said by
+    then is no answer that only lacks its end.
     """
 
     trouble: Trouble
@@ -152,6 +158,7 @@ class Failed:
     request_limit: bool = False
     param: str | None = None
     by_model: bool = False
+    living: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,9 @@ def _check_server(server: ServerConfig, found: Findings) -> ServerConfig:
         found.is_wrong(f"server.host: {problem}", ("server", "host"))
         good = structs.replace(good, host=ServerConfig().host)
     for name in server.allowed_hosts:
-        if problem := host_problem(name):
-            told = f"server.allowed_hosts: no client ever sends {name!r}: {problem}"
-            found.is_odd(told, ("server", "allowed_hosts"))
+        if host_problem(name):
+            told = "no client ever sends it; write a name alone, without http:// and port"
+            found.is_odd(f"server.allowed_hosts: {name!r}: {told}", ("server", "allowed_hosts"))
     for origin in server.cors_origins:
         if not _ORIGIN.fullmatch(origin):
             told = "no browser ever sends it; write it as http://HOST:PORT, without a path"

@@ -26,6 +26,7 @@ _PAIR = re.compile(r"(\"[^\"]*\"|'[^']*')(\s+)(?=[\"'])")
 _ESCAPE = re.compile(r"\"([^\"']*\\[^\"']*)\"")
 _APOSTROPHE = re.compile(r"^(\s*[\w.\"-]+\s*=\s*)'([^\"]*'[^\"]*)'(\s*(?:#.*)?)$")
 _HEADER = re.compile(r"^\s*[\[({<]*\s*([\w-]+(?:\s*[./ ]\s*[\w-]+)*)\s*[\])}>]*\s*:?\s*(#.*)?$")
+_BEHIND = re.compile(r"^(\s*[^\"'#=]+=\s*(?:\"[^\"]*\"|'[^']*'|[^\"'#;\s]+))\s+(?:;|//|--)\s*(.*)$")
 _REMARK = re.compile(r"^(\s*)(//|;|--|/\*|!|REM )(.*)$")
 
 Fix = Callable[[str], tuple[str, str] | None]
@@ -146,6 +147,8 @@ def _header(line: str) -> tuple[str, str] | None:
 
 
 def _remark(line: str) -> tuple[str, str] | None:
+    if behind := _BEHIND.match(line):
+        return f"{behind[1]} # {behind[2]}", "a comment starts with #"
     found = _REMARK.match(line)
     return (f"{found[1]}#{found[3]}", "a comment starts with #") if found else None
 

@@ -151,8 +151,8 @@ def _known(given: object, known: Sequence[str], path: Path, found: Findings) -> 
     if not isinstance(given, dict):
         return
     for key in [key for key in given if key not in known]:
-        place = f"[{'.'.join(path)}]" if path else "the top level"
-        told = f"unknown key {key!r} in {place}{_elsewhere(key, path) or nearest(key, known)}"
+        place = f"in [{'.'.join(path)}]" if path else "at the top level"
+        told = f"unknown key {key!r} {place}{_elsewhere(key, path) or nearest(key, known)}"
         found.is_wrong(told, (*path, key))
         del given[key]
 

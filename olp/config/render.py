@@ -34,7 +34,8 @@ OLP's configuration: every key, with its default.
 Nothing has to be set: without a file, OLP uses the CLIs that it finds. To change something, copy
 this file to where `olp config path` says, and take the # away in front of a key. Lines that begin
 with "# " are explanations. `olp config check` says whether the file is right, `olp config show`
-where each value comes from. Keys of the tables with one word in brackets can also be set in the
+where each value comes from. In a path, `~` is your home folder, and one that is relative begins at
+the folder of this file. Keys of the tables with one word in brackets can also be set in the
 environment, as OLP_SERVER_PORT; a flag wins over the environment, and the environment over
 this file."""
 
@@ -118,10 +119,14 @@ _REFERENCE = """\
 <!-- Made by scripts/generate from olp/config/schema.py: do not edit. -->
 
 One TOML file; `olp config path` says where. Every key has a default, and the file may be absent.
-A key that does not exist, a wrong type or an impossible value stops the start with file, line and
-the nearest valid key. A flag wins over the environment, the environment over the file. Keys of
-the tables without a `NAME` can be set in the environment: `OLP_` + section + `_` + key, such as
-`OLP_SERVER_PORT=4600`. Durations are in seconds. [`olp.toml`](../olp.toml) is a template of it all.
+A key that does not exist, a wrong type or an impossible value stops the start; all mistakes are
+told at once, each with file, line and what was probably meant. `olp config check` tells them
+without a start, and also what is valid but surely not meant, such as a threshold of 0.9 %.
+
+A flag wins over the environment, the environment over the file. Keys of the tables without a `NAME`
+can be set in the environment: `OLP_` + section + `_` + key, such as `OLP_SERVER_PORT=4600`.
+Durations are in seconds. In a path, `~` is your home folder, and one that is relative begins at the
+folder of the file. [`olp.toml`](../olp.toml) is a template of it all.
 """
 
 _SHORT_CHAIN = """

@@ -179,6 +179,8 @@ def _table(key: str, value: Any) -> str:
 def _plain(value: Any) -> str:
     """A value of the wrong type, as it is written, and not what is in it."""
     match value:
+        case float() if value != value:
+            return "nan"
         case bool() | int() | float():
             return toml(value)
         case str():

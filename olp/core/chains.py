@@ -32,6 +32,7 @@ class Policy:
     gate_action: Literal["commit", "advance"] = "commit"
     deadline_s: float = 540.0
     on_auth_missing: Literal["stop", "advance"] = "stop"
+    json: Literal["stream", "checked"] = "stream"
     try_open_circuits: bool = True
 
 
@@ -153,5 +154,6 @@ def _policy(config: Config) -> Policy:
         gate_action=routing.gate_action,
         deadline_s=routing.deadline_s,
         on_auth_missing=routing.on_auth_missing,
+        json=routing.json,
         try_open_circuits=config.breaker.all_open == "try",
     )

@@ -5,8 +5,9 @@ provider is a reason to ask the next one.
 
 A slot is for an answer, and a process may need seconds to end when its answer is there. So the slot
 is free as soon as the answer is complete, and whoever waited for that answer finds it free; the
-process on its way out is counted apart. There may be as many of these as there are slots: where
-more would come together, the slot stays taken until the process is gone.
+process on its way out is counted apart. There may be as many of these as there are slots, or a few
+where there are few slots: where more would come together, the slot stays taken until the process is
+gone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 
 from olp.events import Failed, Trouble
+
+FEWEST_EXITS = 4
+"""Processes on their way out that there may be, however few slots there are: on a busy machine an
+end takes longer than the next answer."""
 
 
 class Slot:
@@ -39,7 +44,7 @@ class Slot:
     def answered(self) -> None:
         """The answer is complete, and its process is on its way out."""
         slots, name = self._slots, self._provider
-        if slots is None or self._leaving or slots.leaving[name] >= slots.limits[name]:
+        if slots is None or self._leaving or slots.leaving[name] >= slots.exits(name):
             return
         self._leaving = True
         slots.leaving[name] += 1
@@ -86,6 +91,10 @@ class Slots:
             return self.full(provider)
         self.active[provider] += 1
         return Slot(self, provider)
+
+    def exits(self, provider: str) -> int:
+        """How many processes may be on their way out."""
+        return max(self.limits[provider], FEWEST_EXITS)
 
     def full(self, provider: str) -> Failed:
         """What it means for a request that no slot of `provider` is free for it."""

@@ -368,7 +368,7 @@ class Walk:
         return (scrubbed(failed),)
 
     def _salvageable(self, attempt: _Attempt, failed: Failed) -> bool:
-        dead = failed.trouble is Trouble.SPAWN_FAILED
+        dead = failed.trouble is Trouble.SPAWN_FAILED and not failed.living
         return dead and not self._streaming and _usable(attempt.gate)
 
     def _move_on_or_stop(self, attempt: _Attempt, failed: Failed) -> None:

@@ -62,7 +62,16 @@ class Ready:
     """The CLI is started and can take a request."""
 
 
-Step = Event | Write | Reply | CloseInput | Settle | Halt | Ready
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A file for the CLI's private folder, in the place of one of that `name`; before any line is
+    written."""
+
+    name: str
+    data: bytes
+
+
+Step = Event | Write | Put | Reply | CloseInput | Settle | Halt | Ready
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from olp.providers.claude_notices import (
     words_of,
 )
 from olp.providers.notices import (
+    LOOKED_AT,
     by_status,
     classify,
     http_status,
@@ -84,6 +85,7 @@ class Driver:
         self._said: list[str] = []
         self._broken = False
         self._schema_call: str | None = None
+        self._in_schema_call = False
         self._streamed: list[str] = []
         self._limit: Mapping[str, Any] = {}
         self._complaint: Mapping[str, Any] | None = None
@@ -161,8 +163,9 @@ class Driver:
                 return self._block(table(event.get("content_block")))
             case "content_block_delta":
                 return self._delta(table(event.get("delta")))
-            case "content_block_stop" if self._calling:
-                return self._call_over()
+            case "content_block_stop":
+                self._in_schema_call = False
+                return self._call_over() if self._calling else []
             case "message_delta":
                 return self._message_delta(event)
             case _:
@@ -201,7 +204,10 @@ class Driver:
             return [tried("claude", shown if block.get("name") else str(kind)), Halt()]
         self._calling = shown in self._names
         if not self._calling:
-            self._schema_call = text(block.get("id")) or ""
+            # What it is called with is the answer; of two such calls the first is.
+            self._in_schema_call = self._schema_call is None and self._known(shown)
+            if self._schema_call is None:
+                self._schema_call = text(block.get("id")) or ""
             return [] if self._known(shown) else [tried("claude", shown), Halt()]
         self._said = []
         self._calls += 1
@@ -240,7 +246,7 @@ class Driver:
             return []
         if self._calling:
             return [self._arguments(piece)]
-        if self._structured and self._schema_call is not None:
+        if self._in_schema_call:
             self._written.append(piece)
             return [Text(piece)]
         return []
@@ -308,13 +314,17 @@ class Driver:
         which the CLI would ask again."""
         for block in rows(message.get("content")) if self._schema_call is not None else ():
             if block.get("is_error") and block.get("tool_use_id") == self._schema_call:
-                return [_MISMATCH, Halt()]
+                return [*self._not_to_schema(), Halt()]
         return []
+
+    def _not_to_schema(self) -> Sequence[Step]:
+        """What was answered is told as it is: whoever asked checks it."""
+        return [self._spent, Done(Finish.STOP)] if self._written else [_MISMATCH]
 
     def _result(self, result: Mapping[str, Any]) -> Sequence[Step]:
         subtype = result.get("subtype")
         if subtype == "error_max_structured_output_retries":
-            return [_MISMATCH]
+            return self._not_to_schema()
         if subtype == "error_max_turns" and self._structured:
             return [*self._plainly(), self._spent, Done(Finish.STOP)]
         if result.get("is_error") or self._complaint is not None:
@@ -354,6 +364,7 @@ class Driver:
     def _failure(self, told: Mapping[str, Any]) -> Failed:
         """Decided by the HTTP status, then the kind of error, then the limit notice, then words."""
         said = text(told.get("result")) or text(told.get("error")) or "no reason given"
+        said = said[:LOOKED_AT]
         words = words_of(said)
         status = told.get("api_error_status")
         status = status if type(status) is int and 100 <= status < 600 else http_status(said)

@@ -14,6 +14,7 @@ from olp.events import Failed, Trouble
 from olp.providers.base import login_hint
 from olp.providers.claude_facts import FACTS
 from olp.providers.notices import (
+    LOOKED_AT,
     Patterns,
     by_status,
     classify,
@@ -121,7 +122,8 @@ _PREFIX = re.compile(r"^\s*api error:?\s*(?:\(?\d{3}\)?:?\s*)?", re.IGNORECASE)
 def words_of(said: str) -> str:
     """The sentence in an error text: without `API Error: 400`, and out of the vendor's JSON. A text
     of which nothing else would be left stays as it is."""
-    bare = plain(_PREFIX.sub("", said[:4000]))
+    said = said[:LOOKED_AT]
+    bare = plain(_PREFIX.sub("", said))
     return bare if bare.strip() and not said.lower().startswith("api error: 5") else said
 
 

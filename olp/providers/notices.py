@@ -12,13 +12,10 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from olp.events import Trouble
+from olp.providers.resets import LOOKED_AT as LOOKED_AT
 from olp.providers.resets import reset_time as reset_time
 
 Patterns = Sequence[tuple[str, Trouble]]
-
-LOOKED_AT = 4000
-"""Characters of a text that are searched: a notice is short, and a line of many MB would hold up
-everything else for seconds."""
 
 
 def classify(text: str, patterns: Patterns) -> Trouble | None:

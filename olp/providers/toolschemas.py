@@ -11,6 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import regex
+
 from olp.model import Tool
 
 ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
@@ -70,6 +72,77 @@ def is_sound(schema: Any) -> bool:
     return all(map(is_sound, inner_of(schema)))
 
 
+_SIZES = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
+
+_SAFE = 2**53 - 1
+"""The largest integer that is the same in every language."""
+
+_DEEPEST = 100
+"""How deep JSON may be nested within what a CLI reads in one piece."""
+
+
+def is_strict(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema holds to the letter, for a CLI that looks at every call by it. A reference
+    to nowhere, an expression that is none, a number beyond bounds: there no call would fit."""
+    try:
+        return _is_plain(schema, 0) and is_sound(schema) and _is_strict(schema, schema)
+    except RecursionError:
+        return False
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Whether every reader takes it for the same JSON."""
+    if isinstance(value, bool) or value is None:
+        return True
+    if isinstance(value, int):
+        return -_SAFE <= value <= _SAFE
+    if isinstance(value, str):
+        return value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)
+    if isinstance(value, Mapping | list):
+        inner = [*value, *value.values()] if isinstance(value, Mapping) else value
+        return depth < _DEEPEST and all(_is_plain(one, depth + 1) for one in inner)
+    return True
+
+
+def _is_strict(schema: Any, root: Mapping[str, Any]) -> bool:
+    if not isinstance(schema, Mapping):
+        return True
+    sizes = (schema[word] for word in _SIZES if word in schema)
+    required = schema.get("required", ())
+    return (
+        all(isinstance(size, int) and size >= 0 for size in sizes)
+        and len(set(required)) == len(required)
+        and _leads_somewhere(schema.get("$ref"), root)
+        and _is_expression(schema.get("pattern"))
+        and all(map(_is_expression, schema.get("patternProperties", ())))
+        and all(_is_strict(inner, root) for inner in inner_of(schema))
+    )
+
+
+def _leads_somewhere(reference: str | None, root: Mapping[str, Any]) -> bool:
+    if reference is None:
+        return True
+    if not reference.startswith("#"):
+        return False
+    at: Any = root
+    for step in reference[1:].split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(at, list) and name.isdecimal() and int(name) < len(at):
+            at = at[int(name)]
+        elif isinstance(at, Mapping) and name in at:
+            at = at[name]
+        else:
+            return False
+    return reference == "#" or reference.startswith("#/")
+
+
+def _is_expression(pattern: str | None) -> bool:
+    try:
+        return pattern is None or regex.compile(pattern) is not None
+    except (regex.error, RecursionError, OverflowError):
+        return False
+
+
 def inner_of(schema: Mapping[str, Any]) -> Iterator[Any]:
     """The schemas in a schema."""
     for word, rule in schema.items():
@@ -89,6 +162,9 @@ def offered(tool: Tool, *, fits: bool) -> dict[str, Any]:
 
 
 def in_words(tool: Tool) -> str:
-    """The description of a tool with its schema in it."""
-    schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
+    """The description of a tool with its schema in it, as far as that can be written down."""
+    try:
+        schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return tool.description
     return f"{tool.description}\n\nThe JSON Schema of its arguments, in full: {schema}".lstrip()

@@ -1,7 +1,8 @@
 """What `vibe -p` says, from its first line to its last.
 
 Its output is whole entries: the prompt is echoed, and a message is the answer only when its
-outcome is `committed`. Usage and error codes stand in a report, export.json, written as it exits.
+outcome is `committed`. Usage and error codes stand in a report, export.json, written as it exits,
+so that only then it is known whether what was said is an answer.
 """
 
 from __future__ import annotations
@@ -12,20 +13,12 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Halt, Settle, Step, Write, tried
-from olp.providers.notices import by_status, classify, http_status, plain
-from olp.providers.vibe_facts import PATTERNS, explain
-from olp.providers.wire import parse_line
+from olp.providers.notices import by_status, http_status
+from olp.providers.vibe_facts import explain
+from olp.providers.wire import count, number, parse_line, rows, table, text
 
 REPORT_S = 3.0
 """How long the CLI may take to write its report when the answer is there."""
-
-CODES = {
-    "rate_limit": Trouble.RATE_LIMITED,
-    "context_too_long": Trouble.CONTEXT_TOO_LONG,
-    "invalid_api_key": Trouble.AUTH_MISSING,
-    "invalid_model": Trouble.MODEL_NOT_FOUND,
-    "incomplete_stream": Trouble.SPAWN_FAILED,
-}
 
 
 class Driver:
@@ -35,8 +28,8 @@ class Driver:
         self._prompt = prompt
         self._model = model
         self._now = now
-        self.answered = False
-        self._partial = ""
+        self._answer: list[str] = []
+        self._began = False
 
     def start(self) -> Sequence[Step]:
         return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
@@ -48,64 +41,61 @@ class Driver:
             case "effect" | "callback":
                 return [tried("vibe", str(entry.get("title") or entry.get("type"))), Halt()]
             case "reasoning":
-                return [Started(), Reasoning(str(entry.get("text") or ""))]
+                self._began = True
+                return [Started(), Reasoning(text(entry.get("text")) or "")]
             case "message" if entry.get("role") == "assistant":
+                self._began = True
                 return [Started(), *self._message(entry)]
             case _:
                 return []
 
     def _message(self, entry: Mapping[str, Any]) -> Sequence[Step]:
-        text = "".join(
-            str(part.get("text") or "")
-            for part in entry.get("content") or ()
-            if isinstance(part, dict) and part.get("type") == "text"
-        )
-        outcome = entry.get("outcome") or {}
-        if outcome.get("type") == "committed":
-            self.answered = True
-            return [Text(text), Settle(REPORT_S)]
+        outcome = table(entry.get("outcome"))
         if outcome.get("cause") == "retry":
             # The CLI would ask again by itself, which is a second request for the same answer.
-            return [Text(text), Failed(Trouble.VENDOR_CUT, "vibe gave up a part of its answer")]
-        self._partial = text
-        return []
+            return [Failed(Trouble.VENDOR_CUT, "vibe gave up a part of its answer"), Halt()]
+        if outcome.get("type") != "committed":
+            return []
+        parts = (part for part in rows(entry.get("content")) if part.get("type") == "text")
+        self._answer += [text(part.get("text")) or "" for part in parts]
+        return [Settle(REPORT_S)]
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         report = parse_line(exit.files.get("out/export.json", b"").decode("utf-8", "replace"))
-        usage = _usage(report)
+        finish = self._finish(report, exit)
+        if finish is None:
+            return [self._failure(report, exit)]
+        return [Text("".join(self._answer)), *_usage(report), Done(finish)]
+
+    def _finish(self, report: Mapping[str, Any], exit: Exit) -> Finish | None:
         outcome = report.get("outcome")
-        if self.answered and exit.code in (0, None) and outcome in ("finished", None):
-            return [*usage, Done()]
-        if self.answered and outcome == "length":
-            return [*usage, Done(Finish.LENGTH)]
-        failed = self._failure(report, exit)
-        salvage = self._partial and failed.trouble is Trouble.SPAWN_FAILED
-        return [Text(self._partial), failed] if salvage else [failed]
+        if self._answer and exit.code in (0, None) and outcome in ("finished", None):
+            return Finish.STOP
+        return Finish.LENGTH if self._answer and outcome == "length" else None
 
     def _failure(self, report: Mapping[str, Any], exit: Exit) -> Failed:
-        error = report.get("error") or {}
-        text = str(error.get("message") or exit.told("vibe"))
-        status = http_status(text)
-        code = str(error.get("code") or "")
-        if "turn_limit" in text:
+        error = table(report.get("error"))
+        said = text(error.get("message")) or exit.told("vibe")
+        if "turn_limit" in said:
             return tried("vibe", "without a word")  # and was not let to ask its vendor again
-        if code == "refusal" or report.get("outcome") == "refusal":
-            return Failed(Trouble.BAD_REQUEST, plain(text), status)
-        trouble = CODES.get(code)
-        if trouble is None and not report and classify(text, PATTERNS) is None:
-            trouble = by_status(status) or Trouble.SPAWN_FAILED
-        return explain(text, trouble, self._now)
+        code = text(error.get("code"))
+        if report.get("outcome") == "refusal":
+            code = "refusal"
+        failed = explain(said, code, self._now, began=self._began)
+        if report or failed.trouble is not Trouble.UNKNOWN:
+            return failed
+        # It left no report: whatever it said last, it is what died.
+        dead = by_status(http_status(said)) or Trouble.SPAWN_FAILED
+        return Failed(dead, failed.detail, failed.status)
 
 
 def _usage(report: Mapping[str, Any]) -> list[Event]:
-    usage = report.get("usage")
-    if not isinstance(usage, dict):
-        return []
-    return [
-        Usage(
-            input=usage.get("input_tokens") or 0,
-            output=usage.get("output_tokens") or 0,
-            cached=usage.get("cached_input_tokens") or 0,
-            cost=report.get("cost_usd"),
-        )
-    ]
+    """Nothing where it has not counted: its vendor does not always tell."""
+    told = table(report.get("usage"))
+    usage = Usage(
+        input=count(told.get("input_tokens")),
+        output=count(told.get("output_tokens")),
+        cached=count(told.get("cached_input_tokens")),
+        cost=number(report.get("cost_usd")),
+    )
+    return [usage] if usage.input or usage.output else []

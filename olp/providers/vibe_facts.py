@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import datetime
 
 from olp.events import Failed, Trouble
 from olp.model import Ability
 from olp.providers.base import Facts, login_hint
-from olp.providers.notices import Patterns, by_status, classify, http_status, plain, reset_time
+from olp.providers.notices import (
+    Patterns,
+    by_status,
+    classify,
+    http_status,
+    is_blocked,
+    is_transport_fault,
+    plain,
+    reset_time,
+)
+
+OWN_TOOLS = ("bash", "write_file", "edit", "read_file", "run_typescript", "skill")
+"""Its own tools that have a switch: what does not obey it is told to the model all the same."""
 
 FACTS = Facts(
     name="vibe",
     rank=3,
     title="Mistral Vibe",
     program="vibe",
-    install="pip install mistral-vibe",
+    install="uv tool install mistral-vibe (or: pipx install mistral-vibe)",
     login="vibe --setup",
-    tested=("2.26.0", "3.0.2"),
+    tested=("3.0.2", "3.0.2"),
     models=("mistral-medium-3.5",),
     keeps_max_tokens=True,
     user_login=(".vibe/.env",),
     passes=("MISTRAL_API_KEY",),
     can=(Ability.TOOLS, Ability.IMAGES, Ability.SCHEMA, Ability.EFFORT),
-    apart=((Ability.TOOLS, Ability.IMAGES),),
-    inert_tools=(
-        *("bash", "write_file", "edit", "read_file", "run_typescript", "skill"),
-        "search_tool_functions",
-    ),
+    inert_tools=(*OWN_TOOLS, "search_tool_functions"),
 )
+
+CODES: Mapping[str, Trouble] = {
+    "rate_limit": Trouble.RATE_LIMITED,
+    "context_too_long": Trouble.CONTEXT_TOO_LONG,
+    "compaction_failed": Trouble.CONTEXT_TOO_LONG,
+    "invalid_api_key": Trouble.AUTH_MISSING,
+    "unauthorized": Trouble.AUTH_MISSING,
+    "invalid_model": Trouble.MODEL_NOT_FOUND,
+    "incomplete_stream": Trouble.SPAWN_FAILED,
+    "refusal": Trouble.BAD_REQUEST,
+    "invalid_image_attachment": Trouble.BAD_REQUEST,
+    "images_not_supported": Trouble.INCAPABLE,
+}
+"""What its code of an error says by itself, the same in all its ways of being started."""
+
+BACKEND = "backend_error"
+"""Its code for a request to the vendor that went wrong, whatever the reason."""
+
+_FORBIDDEN = re.compile(r"invalid api key\. please", re.IGNORECASE)
+"""What it makes of any 403. Where the login itself is refused it says where the key came from."""
 
 PATTERNS: Patterns = (
     (r"missing \S+ environment variable|invalid api key|unauthorized", Trouble.AUTH_MISSING),
@@ -38,23 +68,55 @@ PATTERNS: Patterns = (
         Trouble.CONTEXT_TOO_LONG,
     ),
     (r"invalid_model|invalid model|not found in configuration", Trouble.MODEL_NOT_FOUND),
+    (r"is not available on \S+\.\s+switch to another", Trouble.MODEL_NOT_FOUND),
     (r"conflicts with a built-in|valid typescript identifier", Trouble.INCAPABLE),
+    (r"tool vibe cannot offer", Trouble.INCAPABLE),
     (r"image is too large", Trouble.INCAPABLE),
     (r"rate limit", Trouble.RATE_LIMITED),
-    (r"peer closed connection|incomplete chunked read|connection", Trouble.SPAWN_FAILED),
-    (r"validation errors? for unmarshaller", Trouble.SPAWN_FAILED),
+)
+
+_BROKEN_STREAM = re.compile(
+    r"validation errors? for unmarshaller|stream ended without a finish reason"
+    r"|stopped sending output",
+    re.IGNORECASE,
 )
 
 
-def explain(text: str, known: Trouble | None, now: datetime) -> Failed:
-    """The failure that `text` tells of, as far as nothing better is `known`. The vendor's 429 is
-    the same for a plan that is used up, unless its words say so."""
-    status = http_status(text)
-    said = classify(text, PATTERNS)
-    if known in (None, Trouble.RATE_LIMITED) and said is Trouble.QUOTA_EXHAUSTED:
-        known = said
-    trouble = known or said or by_status(status) or Trouble.UNKNOWN
+def explain(
+    text: str, code: str | None, now: datetime, *, status: int | None = None, began: bool = False
+) -> Failed:
+    """The failure that `text` tells of, with vibe's own `code` and the vendor's `status` where they
+    are told. `began` says that the vendor had begun to answer: what breaks off then is a cut."""
+    status = status or http_status(text)
+    if _is_refused_at_the_door(text, status):
+        said = "Mistral answered with status 403: it, or what stands before it, blocks this server"
+        return Failed(Trouble.SPAWN_FAILED, said, 403)
+    trouble = _trouble(text, code, status)
     if trouble is Trouble.AUTH_MISSING:
         return Failed(trouble, login_hint(FACTS), status)
+    if trouble is Trouble.SPAWN_FAILED and began:
+        trouble = Trouble.VENDOR_CUT
     limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
     return Failed(trouble, plain(text), status, reset_time(text, now) if limited else None)
+
+
+def _is_refused_at_the_door(text: str, status: int | None) -> bool:
+    """Whether it is a 403, which is a page or a block in front of the vendor: a login that is
+    refused gets a 401."""
+    if status == 403:
+        return classify(text, PATTERNS) in (None, Trouble.AUTH_MISSING) or is_blocked(text)
+    return status is None and _FORBIDDEN.search(text) is not None
+
+
+def _trouble(text: str, code: str | None, status: int | None) -> Trouble:
+    known = CODES.get(code or "")
+    said = classify(text, PATTERNS)
+    # The vendor's 429 is the same for a plan that is used up, unless its words say so.
+    if known in (None, Trouble.RATE_LIMITED) and said is Trouble.QUOTA_EXHAUSTED:
+        known = said
+    if found := known or said or by_status(status):
+        return found
+    broken = is_transport_fault(text) or _BROKEN_STREAM.search(text) is not None
+    if status is None and (broken or code == BACKEND):
+        return Trouble.SPAWN_FAILED
+    return Trouble.UNKNOWN

@@ -1,208 +1,157 @@
-"""Vibe as a process that waits for its requests: `vibe-acp`, the Agent Client Protocol.
+"""Vibe as a process that waits for its requests: `vibe-app-server --multiplex`.
 
-Its model and its limits are those it was started with. A session takes its time to begin, so a
-spare one is begun ahead, but not in the moment after an answer, in which the conversation may go
-on; the system prompt, which is not known then, goes in front of the conversation.
+Each conversation is a channel of it (`vibe_run`). It takes a moment to begin one, so a spare one is
+begun ahead, but not in the moment after an answer, in which the conversation may go on. The system
+prompt is not known then and goes in front of the conversation; a request that the spare one does
+not fit begins its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
-from olp.model import Message, Request, Role
-from olp.providers.base import OPENING_S, Exit, Halt, Ready, Step, Write, ended, json_line, tried
+from olp.events import Event, Failed, Trouble
+from olp.model import Request
+from olp.providers.base import OPENING_S, Exit, Put, Reply, Step, ended
 from olp.providers.opencalls import fits
-from olp.providers.transcript import numbered, system_of, transcript
-from olp.providers.vibe_facts import explain
-from olp.providers.wire import parse_line
-
-_CODES: Mapping[int, Trouble] = {
-    -32000: Trouble.AUTH_MISSING,
-    -31001: Trouble.RATE_LIMITED,
-    -31003: Trouble.CONTEXT_TOO_LONG,
-    -31004: Trouble.CONTEXT_TOO_LONG,
-    -31005: Trouble.BAD_REQUEST,
-}
-
-_STOPS: Mapping[str, Finish] = {
-    "end_turn": Finish.STOP,
-    "max_tokens": Finish.LENGTH,
-    "refusal": Finish.CONTENT_FILTER,
-}
-
+from olp.providers.vibe_config import NO_SYSTEM, PROMPT_FILE, Wanted
+from olp.providers.vibe_run import WORKSPACE, Run
+from olp.providers.vibe_tools import HOUR_S, MAX_RESULT_CHARS
+from olp.providers.wire import line_of, parse_line, text
 
 MAX_TOLD_BYTES = 4 * 1024 * 1024
 """What one process is told at most: it keeps some eight times as much in its private folder."""
 
+Configure = Callable[[Wanted], Mapping[str, Any]]
+"""The whole configuration of a session."""
+
 
 class VibeSession:
-    """The protocol of one such process, started for `model` and the limits of `request`."""
+    """The protocol of one such process. Its first session is made for `first`."""
 
-    keeps_max_tokens = False
+    keeps_max_tokens = True
 
-    def __init__(self, model: str, request: Request, work: str) -> None:
-        self._model = model
-        self._made_for = request.effort, request.max_tokens
-        self._work = work
+    def __init__(self, first: Wanted, configure: Configure) -> None:
+        self._first = first
+        self._configure = configure
         self._count = 0
-        self._calls: dict[int, str] = {}
-        self._spare: str | None = None
-        self._session: str | None = None
-        self._prompting = False
-        self._counted = Usage()
-        self._now: datetime | None = None
+        self._run: Run | None = None
+        self._spare: Run | None = None
         self._told_bytes = 0
 
     def takes(self, request: Request, model: str) -> bool:
-        """Only the model and the effort that the process was started with, as many tokens, and no
-        tools."""
-        asked = request.asks and not request.tools
-        effort, limit = self._made_for
-        within = limit is None or limit == request.max_tokens
-        return asked and model == self._model and request.effort == effort and within
+        """Everything but a conversation that the assistant is to go on with."""
+        return request.asks
+
+    def opening_s(self, request: Request) -> float | None:
+        """Text and thinking are told as they come, a call only when it is whole: a long one may be
+        the first that the model writes."""
+        return None if request.tools else OPENING_S
 
     @property
     def reusable(self) -> bool:
         """Until it was told so much: that lies in its folder until it ends."""
-        return self._told_bytes < MAX_TOLD_BYTES
+        told = self._run.told_bytes if self._run is not None else 0
+        return self._told_bytes + told < MAX_TOLD_BYTES
 
     @property
     def parked(self) -> bool:
-        """It is offered no tools."""
-        return False
-
-    def opening_s(self, request: Request) -> float | None:
-        """Text and thinking are passed on as they come."""
-        return OPENING_S
+        """Whether the model waits for the results of calls."""
+        return self._run is not None and self._run.calls.parked
 
     def goes_on(self, request: Request) -> bool:
-        """With what the user says next."""
-        return fits(request.latest, parked=False)
+        """With what can be handed over: results as the CLI hands them on as they are."""
+        latest, parked = request.latest, self.parked
+        whole = all(len(m.text) <= MAX_RESULT_CHARS and not m.media for m in latest)
+        return fits(latest, parked=parked) and (whole or not parked)
 
     # --- what is written -----------------------------------------------------------------------
 
-    def _call(self, method: str, **params: Any) -> Write:
-        self._count += 1
-        self._calls[self._count] = method
-        return _line(id=self._count, method=method, params=params)
-
     def start(self) -> Sequence[Step]:
-        nothing = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
-        return [self._call("initialize", protocolVersion=1, clientCapabilities=nothing)]
-
-    def _new(self) -> Write:
-        return self._call("session/new", cwd=self._work, mcpServers=[])
+        return self._begin_spare(self._first)
 
     def prepare(self) -> Sequence[Step]:
-        begun = self._spare is not None or "session/new" in self._calls.values()
-        return [] if begun or self._session is None else [self._new()]
+        return [] if self._spare is not None else self._begin_spare(Wanted(self._first.model))
+
+    def _begin_spare(self, wanted: Wanted) -> Sequence[Step]:
+        self._spare = self._new(wanted)
+        return [_prompt_file(self._spare), *self._spare.open()]
+
+    def _new(self, wanted: Wanted) -> Run:
+        self._count += 1
+        return Run(self._count, wanted, self._configure(wanted))
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
-        over, self._session, self._spare = self._session, self._spare, None
-        self._counted = Usage()
+        wanted = Wanted.by(request, model)
+        over, spare = self._run, self._spare
+        self._spare = None
         # The conversation before is over: what the process keeps of it is given free.
-        forget = [self._call("session/close", sessionId=over)] if over is not None else []
-        system = system_of(request, describe_format=True)
-        before = (Message(Role.SYSTEM, system),) if system else ()
-        return [*forget, *self._prompt((*before, *request.turns), now)]
+        steps: list[Step] = [self._leave(over)] if over is not None else []
+        if spare is not None and spare.wanted in (wanted, wanted.plain):
+            self._run = spare
+            return [*steps, *spare.ask(request, now)]
+        if spare is not None:
+            steps.append(self._leave(spare))
+        self._run = self._new(wanted)
+        steps += [_prompt_file(self._run), *self._run.open()]
+        return [*steps, *self._run.ask(request, now)]
+
+    def _leave(self, run: Run) -> Step:
+        self._told_bytes += run.told_bytes
+        return run.close()
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
-        return self._prompt(request.latest, now)
-
-    def _prompt(self, turns: Sequence[Message], now: datetime) -> Sequence[Step]:
-        self._now, self._prompting = now, True
-        media = [m for turn in turns for m in turn.media]
-        turns = numbered(turns)
-        text = turns[0].text
-        if len(turns) > 1 or text.lstrip().startswith(("/", "!", "@")):
-            # Between tags nothing is at the beginning, where it could be taken for a command.
-            text = transcript(turns)
-        prompt: list[dict[str, Any]] = [{"type": "text", "text": text}]
-        self._told_bytes += len(text) + sum(len(image.data) for image in media)
-        prompt += [{"type": "image", "data": m.data, "mimeType": m.media_type} for m in media]
-        return [self._call("session/prompt", sessionId=self._session, prompt=prompt)]
+        assert self._run is not None
+        return self._run.more(request, now)
 
     def interrupt(self) -> Sequence[Step]:
-        return [_line(method="session/cancel", params={"sessionId": self._session})]
+        return self._run.interrupt() if self._run is not None else []
 
     # --- what is read --------------------------------------------------------------------------
 
     def receive(self, line: str) -> Sequence[Step]:
-        message = parse_line(line)
-        method, number = message.get("method"), message.get("id")
-        if method is None and isinstance(number, int):
-            return self._answered(self._calls.pop(number, ""), message)
-        if number is not None and method is not None:
-            return [ended("vibe", f"asked for {method}")]
-        params = message.get("params") or {}
-        if method != "session/update" or params.get("sessionId") != self._session:
+        frame = parse_line(line)
+        run = self._by_channel(text(frame.get("channelId")))
+        message = frame.get("message")
+        if run is None or (message is None and "error" not in frame):
             return []
-        return self._updated(params.get("update") or {}) if self._prompting else []
+        if isinstance(message, dict):
+            return run.receive(message)
+        said = text(frame.get("error")) or "it closed the conversation"
+        return [Failed(Trouble.SPAWN_FAILED, f"vibe: {said}")]
 
-    def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
-        result = message.get("result") or {}
-        if error := message.get("error"):
-            return [] if method == "session/close" else [self._failed(error)]
-        match method:
-            case "initialize":
-                return [self._new()]
-            case "session/new":
-                self._spare = str(result.get("sessionId"))
-                return [Ready()]
-            case "session/prompt":
-                return self._ended(result)
-            case _:
-                return []
+    def _by_channel(self, channel: str | None) -> Run | None:
+        runs = (run for run in (self._run, self._spare) if run is not None)
+        return next((run for run in runs if run.channel == channel), None)
 
-    def _updated(self, update: Mapping[str, Any]) -> Sequence[Step]:
-        text = str((update.get("content") or {}).get("text") or "")
-        match update.get("sessionUpdate"):
-            case "agent_message_chunk":
-                return [Started(), Text(text)]
-            case "agent_thought_chunk":
-                return [Started(), Reasoning(text)]
-            case "tool_call" | "tool_call_update":
-                return [tried("vibe", str(update.get("title"))), Halt()]
-            case _:
-                return []
-
-    def _ended(self, result: Mapping[str, Any]) -> Sequence[Step]:
-        self._prompting = False
-        counted = self._own_usage(result.get("usage") or {})
-        finish = _STOPS.get(str(result.get("stopReason")))
-        if finish is None:
-            said = f"vibe ended its turn with {result.get('stopReason')}"
-            return [Failed(Trouble.SPAWN_FAILED, said)]
-        return [counted, Done(finish)]
-
-    def _own_usage(self, told: Mapping[str, Any]) -> Usage:
-        """The CLI counts over its whole session; the difference is this answer's."""
-        before = self._counted
-        self._counted = Usage(
-            input=told.get("inputTokens") or 0,
-            output=told.get("outputTokens") or 0,
-            cached=told.get("cachedReadTokens") or 0,
-        )
-        return Usage(
-            input=max(0, self._counted.input - before.input),
-            output=max(0, self._counted.output - before.output),
-            cached=max(0, self._counted.cached - before.cached),
-        )
-
-    def _failed(self, error: Mapping[str, Any]) -> Failed:
-        said = str(error.get("message") or "vibe gave no reason")
-        code = error.get("code")
-        known = _CODES.get(code) if isinstance(code, int) else None
-        if self._now is None:
-            return Failed(known or Trouble.SPAWN_FAILED, said)
-        return explain(said, known, self._now)
+    def called(self, connection: int, line: str) -> Sequence[Step]:
+        """What it asks on its socket, which is one for all conversations: who is there when one
+        begins, and later for results of the one that is on."""
+        question = parse_line(line)
+        newest = self._spare or self._run
+        if newest is None:
+            return [ended("vibe", "asked before it was told anything")]
+        if question.get("method") != "agent/initialize":
+            return (self._run or newest).called(connection, question)
+        told = {
+            "protocolVersion": 2,
+            "workspace": WORKSPACE,
+            "python": "python3",
+            "tools": newest.calls.offered(),
+            "toolTimeoutSeconds": HOUR_S,
+        }
+        answer = {"jsonrpc": "2.0", "id": question.get("id"), "result": told}
+        return [Reply(connection, line_of(answer))]
 
     def exited(self, exit: Exit) -> Sequence[Event]:
+        if self.parked and exit.code is None and self._run is not None:
+            return self._run.silent()
         return [Failed(Trouble.SPAWN_FAILED, exit.told("vibe"))]
 
 
-def _line(**message: Any) -> Write:
-    return json_line({"jsonrpc": "2.0", **message})
+def _prompt_file(run: Run) -> Put:
+    parts = (run.wanted.system or NO_SYSTEM, run.calls.advice)
+    prompt = "\n\n".join(part for part in parts if part)
+    return Put(PROMPT_FILE, prompt.encode("utf-8", "replace"))

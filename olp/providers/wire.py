@@ -21,6 +21,13 @@ def line_of(message: Mapping[str, Any]) -> bytes:
     return text + b"\n"
 
 
+def whole(text: str) -> str:
+    """`text` with U+FFFD for half a surrogate pair, which a stricter reader refuses."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def parse_line(line: str) -> dict[str, Any]:
     """A line of JSON as an object; an empty one for anything else, which is no error: a CLI may
     print what it likes between its events."""

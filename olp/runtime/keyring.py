@@ -166,32 +166,3 @@ def new_token() -> str:
 def new_id() -> str:
     """An id for a new key."""
     return secrets.token_hex(8)
-
-
-class LocalToken:
-    """The right of this machine's owner to ask the server about itself when keys are on: a token
-    of this very run, in a file that only the owner can read. `olp status` and the like send it."""
-
-    def __init__(self, state: Path, port: int) -> None:
-        self.token = new_token()
-        self._path = _local_file(state, port)
-        self._path.unlink(missing_ok=True)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(self.token)
-
-    def close(self) -> None:
-        """It is good for nothing any more."""
-        self._path.unlink(missing_ok=True)
-
-
-def local_token(state: Path, port: int) -> str | None:
-    """The token of the server at `port`, if there is one and this user may read it."""
-    try:
-        return _local_file(state, port).read_text("ascii").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _local_file(state: Path, port: int) -> Path:
-    return state / f"local-{port}.token"

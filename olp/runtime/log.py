@@ -45,7 +45,8 @@ class Repeats:
     """Which kinds of warnings were written lately, and how often each came since. Libraries warn
     from threads of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, quiet_s: float) -> None:
+        self._quiet_s = quiet_s
         self._known: OrderedDict[tuple[object, ...], tuple[float, int, Fields]] = OrderedDict()
         self._lock = threading.Lock()
         self._looked_at = 0.0
@@ -55,8 +56,8 @@ class Repeats:
         texts = ((k, v) for k, v in line.items() if k not in _VARYING and isinstance(v, str))
         kind = tuple(sorted(texts))
         with self._lock:
-            at, times, _ = self._known.get(kind, (-QUIET_S, 0, line))
-            quiet = 0 <= now - at < QUIET_S
+            at, times, _ = self._known.get(kind, (-self._quiet_s, 0, line))
+            quiet = 0 <= now - at < self._quiet_s
             self._known[kind] = (at, times + 1, line) if quiet else (now, 0, line)
             self._known.move_to_end(kind)
             if len(self._known) > KINDS:
@@ -73,14 +74,15 @@ class Repeats:
         found = []
         with self._lock:
             for kind, (at, times, line) in self._known.items():
-                if times and (over or not 0 <= now - at < QUIET_S):
+                if times and (over or not 0 <= now - at < self._quiet_s):
                     self._known[kind] = now, 0, line
                     found.append({**line, "times": times})
         return found
 
 
 class Log:
-    """Writes to `stream` what is at least of `level`. `bind` makes a log with more fields."""
+    """Writes to `stream` what is at least of `level`. `bind` makes a log with more fields.
+    `quiet_s` is for how long a kind of warning is only counted after it was written."""
 
     def __init__(
         self,
@@ -89,13 +91,14 @@ class Log:
         level: str = "info",
         wall: Callable[[], float] = time.time,
         fields: Fields | None = None,
+        quiet_s: float = QUIET_S,
         repeats: Repeats | None = None,
     ) -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._level = level
         self._wall = wall
         self.fields = dict(fields or {})
-        self._repeats = repeats or Repeats()
+        self._repeats = repeats or Repeats(quiet_s)
 
     def bind(self, **fields: Any) -> Log:
         """The same log with `fields` on each of its lines."""

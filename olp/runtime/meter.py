@@ -87,5 +87,5 @@ class Meter:
 
     def _tokens(self) -> int:
         if self._usage is not None:
-            return self._usage.input + self._usage.output
+            return self._usage.input + self._usage.beyond + self._usage.output
         return asked(self._request) + -(-self._told // BYTES_PER_TOKEN)

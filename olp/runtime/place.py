@@ -29,10 +29,12 @@ from olp.runtime.worker import RUN_VARIABLE
 
 
 class RunPlace:
-    """Opened once per run. `state` keeps what outlives it."""
+    """Opened once per run. `state` keeps what outlives it; `within` is a folder above it that is
+    this user's alone as well."""
 
-    def __init__(self, state: Path | None = None) -> None:
+    def __init__(self, state: Path | None = None, within: Path | None = None) -> None:
         self.state = state or default_state()
+        self._above = (within,) if within else ()
         self.run_id = secrets.token_hex(8)
         self._runtime = _runtime_folder(self.state)
         self.work = _work_folder(self._runtime)
@@ -46,7 +48,7 @@ class RunPlace:
 
         StartError if the folders cannot be made, written or emptied.
         """
-        for folder in (self.state, self.work, self.private, self._runs):
+        for folder in (*self._above, self.state, self.work, self.private, self._runs):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)

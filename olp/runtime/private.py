@@ -70,6 +70,12 @@ class PrivateFolder:
             for name, value in self._launch.env.items()
         }
 
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, in the place of one of that name; OSError if that is not possible."""
+        path = self._inside(name)
+        path.unlink(missing_ok=True)
+        _write_private(path, data)
+
     def collect(self) -> Mapping[str, bytes]:
         """The files that the launch wanted back, as far as they are there."""
         found: dict[str, bytes] = {}

@@ -6,7 +6,7 @@ No content: no prompt, no answer, and no words of a vendor that could quote one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from olp.core.tokens import BYTES_PER_TOKEN
@@ -28,7 +28,8 @@ from olp.model import Hop
 
 @dataclass(slots=True)
 class Report:
-    """What a worker tells of its process. Times are steady seconds, sizes are bytes."""
+    """What a worker tells of its process. Times are steady seconds, sizes are bytes. One that
+    `waits` was there before the request, and may be there after it."""
 
     spawned_at: float | None = None
     first_output_at: float | None = None
@@ -36,6 +37,7 @@ class Report:
     written: int = 0
     read: int = 0
     exit_code: int | None = None
+    waits: bool = False
 
 
 _ABOUT_HOPS = frozenset(
@@ -157,7 +159,7 @@ class Story:
         if self._answering is None or self._answering.cache == "hit":
             return Usage()
         if self._usage is not None:
-            return self._usage
+            return replace(self._usage, input=self._usage.input + self._usage.beyond)
         output = -(-self._told_bytes // BYTES_PER_TOKEN)
         return Usage(input=prompt(), output=output, estimated=True)
 
@@ -222,6 +224,7 @@ def _told(tried: _Try, since: Callable[[float | None], int | None]) -> dict[str,
             "bytes_written": report.written,
             "bytes_read": report.read,
             "exit_code": report.exit_code,
+            "waiting_process": report.waits,
         }
     return out
 
@@ -230,7 +233,7 @@ def _usage(usage: Usage | None) -> dict[str, Any] | None:
     if usage is None:
         return None
     return {
-        "input": usage.input,
+        "input": usage.input + usage.beyond,
         "output": usage.output,
         "cached": usage.cached,
         "cache_written": usage.cache_written,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -21,6 +22,7 @@ from olp.providers.base import (
     Driver,
     Exit,
     Halt,
+    Put,
     Ready,
     Reply,
     Session,
@@ -64,7 +66,7 @@ without end: the CLI speaks otherwise."""
 
 def _odd(error: Exception) -> Failed:
     said = f"the CLI said something unexpected ({type(error).__name__})"
-    return Failed(Trouble.SPAWN_FAILED, said)
+    return Failed(Trouble.SPAWN_FAILED, said, living=True)
 
 
 class Worker:
@@ -211,7 +213,7 @@ class Worker:
     async def begin_again(self) -> None:
         """What happens from now on is of another request."""
         await self._place.tidy()
-        self.report = Report(spawned_at=self._clock())
+        self.report = Report(spawned_at=self._clock(), waits=True)
 
     def carry_out(self, wish: Callable[[], Sequence[Step]]) -> None:
         """Do what a session wants done outside of `receive`."""
@@ -234,7 +236,7 @@ class Worker:
     def _do(self, steps: Sequence[Step]) -> list[Event]:
         """Carry out what the driver wants done, and give back what happened."""
         assert self._child is not None
-        events: list[Event] = []
+        events = self._put([step for step in steps if isinstance(step, Put)])
         # At once: each write wakes the CLI up, which takes the processor from us.
         if data := b"".join(step.data for step in steps if isinstance(step, Write)):
             self.report.written += len(data)
@@ -244,7 +246,7 @@ class Worker:
                 case Reply(connection, data) if self._socket is not None:
                     self.report.written += len(data)
                     self._socket.answer(connection, data)
-                case Write() | Reply():
+                case Write() | Put() | Reply():
                     pass
                 case CloseInput():
                     self._child.close_input()
@@ -254,9 +256,22 @@ class Worker:
                     self._settle_at = self._clock() + seconds
                 case Ready():
                     self.ready = True
+                case Failed():
+                    events.append(replace(step, living=True))
                 case _:
                     events.append(step)
         return events
+
+    def _put(self, files: Sequence[Put]) -> list[Event]:
+        """Write what the driver wants in the private folder; a full disk ends the attempt."""
+        assert self._folder is not None
+        try:
+            for file in files:
+                self._folder.put(file.name, file.data)
+        except OSError as error:
+            said = f"its files could not be written: {error.strerror or error}"
+            return [Failed(Trouble.SPAWN_FAILED, said)]
+        return []
 
     def _closing(self, events: Sequence[Event]) -> list[Event]:
         """The driver's last word. An attempt never ends in silence."""

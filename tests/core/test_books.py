@@ -163,7 +163,7 @@ def test_A4_a_threshold_says_it_too() -> None:
     one = books(limits={"claude": ONCE_A_DAY})
     with granted(one):
         one.note(SONNET, Failed(Trouble.OVERLOADED, "529"), at())
-    assert refused(one).detail == ("1 requests today, threshold 1; its last error: OVERLOADED: 529")
+    assert refused(one).detail == ("1 request today, threshold 1; its last error: OVERLOADED: 529")
 
 
 @pytest.mark.parametrize(
@@ -354,12 +354,25 @@ def test_D3_a_complete_answer_leaves_its_slot_before_its_process_is_gone() -> No
         first.answered()
         first.answered()
         assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, 1)
-        with granted(one) as second:
-            second.answered()
-            assert refused(one).trouble is Trouble.CONCURRENCY_LIMIT, "two on their way out"
-        assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, 1)
+        granted(one).__exit__(None, None, None)
     assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, 0)
-    granted(one)
+
+
+@pytest.mark.parametrize(("slots", "exits"), [(1, 4), (4, 4), (9, 9)])
+def test_M6_the_processes_on_their_way_out_are_bounded(slots: int, exits: int) -> None:
+    one = books(slots=slots)
+    rights = []
+    for _ in range(exits):
+        rights.append(granted(one))
+        rights[-1].answered()
+    assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, exits)
+    last = granted(one)
+    last.answered()
+    assert one.slots.active["claude"] == 1, "its slot stays taken until it is gone"
+    for right in (*rights, last):
+        with right:
+            pass
+    assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, 0)
 
 
 def test_D3_a_slot_that_others_wait_for_is_theirs() -> None:

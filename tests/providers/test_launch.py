@@ -16,6 +16,7 @@ from olp.config import ProviderConfig
 from olp.model import PRIVATE_DIR, Effort, JsonFormat, Launch, Message, Request, Role
 from olp.providers import all_providers
 from olp.providers.base import CloseInput, Driver, Provider, Setting, Write
+from olp.providers.codex_vendor import asked_once
 from olp.providers.environment import ALLOWED
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -188,8 +189,8 @@ def test_M1_the_command_comes_first_and_the_model_behind_its_flag(name: str) -> 
 @every_real
 def test_M1_the_owners_arguments_are_appended_as_they_are(name: str) -> None:
     launch, _ = launched(name, args=("--debug", "a b"))
-    tail = launch.argv[-3:-1] if name == "codex" else launch.argv[-2:]
-    assert tail == ("--debug", "a b")
+    ours = (*asked_once(("--debug", "a b")), "-") if name == "codex" else ()
+    assert launch.argv[-2 - len(ours) :] == ("--debug", "a b", *ours)
 
 
 @pytest.mark.parametrize("name", ["claude", "demo"])

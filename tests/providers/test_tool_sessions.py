@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +9,9 @@ import pytest
 
 from olp.events import CallArguments, CallStarted, Done, Failed, Finish, Text, Usage
 from olp.model import Media, Message, Request, Role, Tool, ToolCall
-from olp.providers.base import Exit, Halt, Ready, Reply, Settle, Step
+from olp.providers.base import Halt, Step
 from olp.providers.claude_session import ClaudeSession
 from olp.providers.codex_session import CodexSession
-from olp.providers.vibe_tools import VibeToolSession
 
 from .test_sessions import NOW, asked_claude, new_claude, result, tell, written
 
@@ -357,122 +355,3 @@ def test_codex_may_not_shorten_a_conversation_by_itself() -> None:
     params = {"threadId": "T", "item": {"type": "contextCompaction"}}
     (failed,) = events(tell(session, method="item/started", params=params))
     assert isinstance(failed, Failed) and failed.trouble == "CONTEXT_TOO_LONG"
-
-
-# --- vibe ----------------------------------------------------------------------------------------
-
-
-def new_vibe(**more: Any) -> VibeToolSession:
-    session = VibeToolSession(TOOLS, parallel=more.pop("parallel", True))
-    assert session.start() == [Ready()]
-    session.ask(asking(**more), "m", NOW)
-    return session
-
-
-def vibe_asks(session: VibeToolSession, connection: int, method: str, **params: Any) -> Any:
-    line = {"jsonrpc": "2.0", "id": connection * 10, "method": method, "params": params}
-    return session.called(connection, json.dumps(line))
-
-
-def vibe_calls(session: VibeToolSession, connection: int, id: str, name: str) -> Sequence[Step]:
-    more = {"toolCallId": id, "name": f"client.{name}", "input": {"a": 1}}
-    steps: Sequence[Step] = vibe_asks(session, connection, "tools/call", **more)
-    return steps
-
-
-def replies(steps: Sequence[Step]) -> dict[int, Any]:
-    return {s.connection: json.loads(s.data) for s in steps if isinstance(s, Reply)}
-
-
-def test_vibe_is_offered_the_tools_under_names_that_are_not_its_own() -> None:
-    tools = (*TOOLS, Tool("bash", "", SCHEMA), Tool("a-b", "", SCHEMA), Tool("1x", "", SCHEMA))
-    session = VibeToolSession(tools, parallel=True)
-    told = replies(vibe_asks(session, 1, "agent/initialize", protocolVersion=2))[1]
-    assert told["id"] == 10
-    names = [tool["name"] for tool in told["result"]["tools"]]
-    assert names == ["look", "Bash", "client_bash", "n_a_b", "n_1x"]
-    session.ask(Request("m", (USER,), tools=tools), "m", NOW)
-    begun = vibe_calls(session, 2, "t1", "client_bash")[0]
-    assert isinstance(begun, CallStarted) and begun.name == "bash"
-
-
-def test_vibe_calls_and_goes_on_with_the_results() -> None:
-    session = new_vibe()
-    steps = [*vibe_calls(session, 1, "t1", "look"), *vibe_calls(session, 2, "t2", "Bash")]
-    assert [e.id for e in steps if isinstance(e, CallStarted)] == ["t1", "t2"]
-    assert isinstance(steps[-1], Settle), "a short silence tells that these are all"
-    (guess, done) = session.exited(Exit(None))
-    assert done == Done(Finish.TOOL_CALLS) and isinstance(guess, Usage) and guess.estimated
-    assert session.parked
-    given = asking(SPOKE, *results("t2", "t1"))
-    assert session.goes_on(given)
-    told = replies(session.more(given, NOW))
-    assert [told[n]["result"] for n in (1, 2)] == [{"output": "r t1"}, {"output": "r t2"}]
-    report = {"outcome": "finished", "usage": {"input_tokens": 50, "output_tokens": 9}}
-    effect = {"type": "effect", "title": "client.look"}
-    assert tell(session, **effect) == []
-    content = [{"type": "text", "text": "done"}]
-    said = {"type": "message", "role": "assistant", "content": content}
-    assert Text("done") in tell(session, **said, outcome={"type": "committed"})
-    end = session.exited(Exit(0, files={"out/export.json": json.dumps(report).encode()}))
-    assert end[-1] == Done() and isinstance(end[0], Usage)
-    assert (guess.output, end[0].output) == (4, 5), "what was guessed before is set off"
-
-
-def test_vibe_tells_of_a_used_up_plan_in_its_own_time() -> None:
-    session = new_vibe()
-    vibe_calls(session, 1, "t1", "look")
-    session.more(asking(SPOKE, *results("t1")), NOW)
-    message = "Error: You've hit your usage limit, resets in 2 hours"
-    report = {"outcome": "error", "error": {"code": "rate_limit", "message": message}}
-    files = {"out/export.json": json.dumps(report).encode()}
-    (failed,) = session.exited(Exit(2, files=files))
-    assert isinstance(failed, Failed) and failed.trouble == "QUOTA_EXHAUSTED"
-    assert failed.resets_at == NOW.timestamp() + 7200
-
-
-def test_C7_vibe_that_says_nothing_after_the_results_has_failed() -> None:
-    session = new_vibe()
-    content = [{"type": "text", "text": "Looking."}]
-    said = {"type": "message", "role": "assistant", "content": content}
-    steps = tell(session, **said, outcome={"type": "committed"})
-    assert Text("Looking.") in steps
-    vibe_calls(session, 1, "t1", "look")
-    late = tell(session, **said, outcome={"type": "committed"})
-    assert not any(isinstance(step, Settle) for step in late), "a text does not make it wait"
-    session.exited(Exit(None))
-    session.more(asking(SPOKE, *results("t1")), NOW)
-    (failed,) = session.exited(Exit(0))
-    assert isinstance(failed, Failed)
-
-
-def test_vibe_is_told_in_words_what_is_no_schema() -> None:
-    odd = Tool("odd", "Odd.", {"type": "object", "properties": {"a": {"type": "any"}}})
-    session = VibeToolSession((odd,), parallel=True)
-    told = replies(vibe_asks(session, 1, "agent/initialize"))[1]["result"]["tools"][0]
-    assert told["inputSchema"]["properties"] == {}
-    assert '"type":"any"' in told["description"]
-
-
-def test_vibe_is_told_of_a_call_that_got_no_result() -> None:
-    session = new_vibe(parallel=False)
-    vibe_calls(session, 1, "t1", "look")
-    assert not events(vibe_calls(session, 2, "t2", "Bash")), "one at a time"
-    told = replies(session.more(asking(SPOKE, *results("t1")), NOW))
-    assert "error" in told[2]["result"] and "output" in told[1]["result"]
-
-
-def test_vibe_may_not_use_its_own_tools() -> None:
-    session = new_vibe()
-    (failed, _) = tell(session, type="effect", title="file_system.read_file")
-    assert isinstance(failed, Failed)
-    (failed,) = vibe_asks(session, 1, "sandbox/execute")
-    assert isinstance(failed, Failed)
-    (failed,) = vibe_calls(new_vibe(), 1, "t1", "nosuch")
-    assert isinstance(failed, Failed)
-
-
-def test_vibe_begins_anew_with_a_result_that_it_would_cut() -> None:
-    session = new_vibe()
-    vibe_calls(session, 1, "t1", "look")
-    assert not session.goes_on(asking(SPOKE, *results("t1", text="x" * 16_000)))

@@ -16,11 +16,10 @@ from jsonschema import Draft202012Validator
 from olp.dialects import openai_chat
 from olp.model import Message, Request, Role, Tool, ToolCall
 from olp.providers import claude_bridge, codex_items
-from olp.providers.base import Reply
 from olp.providers.claude_history import lines_of
 from olp.providers.toolnames import Names
 from olp.providers.toolschemas import ANYTHING
-from olp.providers.vibe_tools import VibeToolSession
+from olp.providers.vibe_tools import Calls
 
 PLAIN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 CODEX_OWN = {"exec_command", "shell_command", "request_user_input", "apply_patch"}
@@ -299,11 +298,7 @@ def check_ids(ids: list[str]) -> None:
 def test_vibe_is_told_the_schemas_as_they_are(named: list[str], shaped: list[Any]) -> None:
     mine = functions(named, shaped)
     request = decoded(mine)
-    session = VibeToolSession(request.tools, parallel=True)
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "agent/initialize", "params": {}}
-    [reply] = session.called(1, json.dumps(asked))
-    assert isinstance(reply, Reply)
-    told = json.loads(reply.data)["result"]["tools"]
+    told = Calls(request.tools, parallel=True).offered()
     assert [tool["inputSchema"] for tool in told] == [wanted(function) for function in mine]
     assert len({tool["name"] for tool in told}) == len(named)
 

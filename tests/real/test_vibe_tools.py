@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from olp.providers.vibe_tools import _TAKEN
+from olp.providers.vibe_tools import TAKEN
 from tests.clients import CLIENTS
 
 from .agent import (
@@ -75,7 +75,7 @@ def test_N1_the_tools_as_they_are_beside_its_own(vibe: House, vendors: Vendors) 
     assert message_of(agent.give("done"))["content"] == "done"
     told = {tool.name: tool for tool in tools(asked(vendors, "vibe")[0])}
     assert told["look"].schema == schema and told["look"].description == "Looks."
-    assert "client_read_file" in told and len(told) == 7 + 3
+    assert "client_read_file" in told and len(told) == 6 + 3
 
 
 def test_N1_text_before_a_call_comes_first(vibe: House) -> None:
@@ -168,7 +168,7 @@ def test_N2_tools_with_an_image_go_to_the_next_hop(vibe: House) -> None:
 @pytest.mark.parametrize("name", [client.name for client in CLIENTS if client.uses_tools])
 def test_N1_what_programs_send(vibe: House, vendors: Vendors, name: str) -> None:
     (client,) = [client for client in CLIENTS if client.name == name]
-    shown = f"client_{client.tool}" if client.tool in _TAKEN else client.tool
+    shown = f"client_{client.tool}" if client.tool in TAKEN else client.tool
     marker = call_marker(shown, client.arguments)
     body = client.first("vibe/mockm", f"please {marker}")
     first = vibe.post(body)

@@ -19,7 +19,7 @@ from msgspec import structs
 from olp.core import keyfile
 from olp.core.keys import Key, digest_of, find
 from olp.errors import OLPError
-from olp.runtime.keyring import FILE, Keyring, LocalToken, Ring, local_token, new_id, new_token
+from olp.runtime.keyring import FILE, Keyring, Ring, new_id, new_token
 
 
 def added(keyring: Keyring, name: str, token: str | None = None) -> str:
@@ -280,16 +280,3 @@ def forced(key: Key, **fields: object) -> Key:
     for name, value in fields.items():
         structs.force_setattr(other, name, value)
     return other
-
-
-def test_the_local_token_is_of_one_run_and_one_user(tmp_path: Path) -> None:
-    assert local_token(tmp_path, 4567) is None
-    first = LocalToken(tmp_path, 4567)
-    assert local_token(tmp_path, 4567) == first.token
-    assert (tmp_path / "local-4567.token").stat().st_mode & 0o777 == 0o600
-    second = LocalToken(tmp_path, 4567)  # the run before was killed
-    assert local_token(tmp_path, 4567) == second.token != first.token
-    assert local_token(tmp_path, 4568) is None
-    second.close()
-    second.close()
-    assert local_token(tmp_path, 4567) is None

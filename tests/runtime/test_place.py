@@ -89,6 +89,14 @@ def test_M1_the_folders_are_the_users_alone(state: Path) -> None:
     place.close()
 
 
+def test_M1_the_folder_above_is_the_users_alone_too(state: Path) -> None:
+    place = RunPlace(state / "demo", within=state)
+    place.open()
+    assert state.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in state.iterdir()] == ["demo"]
+    place.close()
+
+
 def test_M1_private_folders_are_in_memory_where_the_system_offers_it(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
