@@ -141,3 +141,6 @@ def test_J1_a_model_that_was_not_taken_is_never_replaced(
     assert answer.status in ((503, 502) if status == 503 else (400, 404))
     asked_for = [json.loads(r.body) for r in vendors.requests("anthropic")]
     assert {body["model"] for body in asked_for} == {"claude-nobody-9"}
+    assert all("secret" in json.dumps(body["messages"]) for body in asked_for), "no question first"
+    # A 404 it tries once more without streaming, and has no switch for that.
+    assert len(asked_for) == (2 if status == 404 else 1)
