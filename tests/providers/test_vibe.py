@@ -123,7 +123,9 @@ def test_N1_usage_and_cost_come_from_the_report() -> None:
     assert usage.cost is not None
 
 
-def test_C3_an_answer_begins_with_a_word_of_the_vendors_and_not_with_the_echo_of_the_prompt() -> None:
+def test_C3_an_answer_begins_with_a_word_of_the_vendors_and_not_with_the_echo_of_the_prompt() -> (
+    None
+):
     recording = Recording.load("vibe", "ok")
     echo = next(i for i, line in enumerate(recording.lines) if '"role":"user"' in line)
     assert not play(driver(), recording.lines[: echo + 1], Exit(None)).events[:-1]
