@@ -8,12 +8,12 @@ so that only then it is known whether what was said is an answer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Halt, Settle, Step, Write, tried
-from olp.providers.notices import by_status, http_status
 from olp.providers.vibe_facts import explain
 from olp.providers.wire import count, number, parse_line, rows, table, text
 
@@ -75,18 +75,20 @@ class Driver:
 
     def _failure(self, report: Mapping[str, Any], exit: Exit) -> Failed:
         error = table(report.get("error"))
-        said = text(error.get("message")) or exit.told("vibe")
-        if "turn_limit" in said:
+        said = text(error.get("message"))
+        if "turn_limit" in (said or exit.stderr):
             return tried("vibe", "without a word")  # and was not let to ask its vendor again
         code = text(error.get("code"))
         if report.get("outcome") == "refusal":
             code = "refusal"
-        failed = explain(said, code, self._now, began=self._began)
-        if report or failed.trouble is not Trouble.UNKNOWN:
+        if said is not None:
+            return explain(said, code, self._now, began=self._began)
+        failed = explain(exit.stderr, code, self._now, began=self._began)
+        if failed.trouble is Trouble.AUTH_MISSING:
             return failed
-        # It left no report: whatever it said last, it is what died.
-        dead = by_status(http_status(said)) or Trouble.SPAWN_FAILED
-        return Failed(dead, failed.detail, failed.status)
+        if not report and failed.trouble is Trouble.UNKNOWN:
+            failed = replace(failed, trouble=Trouble.SPAWN_FAILED)  # it died without a word
+        return replace(failed, detail=exit.told("vibe"))
 
 
 def _usage(report: Mapping[str, Any]) -> list[Event]:

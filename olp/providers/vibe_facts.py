@@ -77,27 +77,35 @@ PATTERNS: Patterns = (
 
 _BROKEN_STREAM = re.compile(
     r"validation errors? for unmarshaller|stream ended without a finish reason"
-    r"|stopped sending output",
+    r"|stopped sending output|attempted to access streaming response content",
     re.IGNORECASE,
 )
 
 
 def explain(
-    text: str, code: str | None, now: datetime, *, status: int | None = None, began: bool = False
+    text: str,
+    code: str | None,
+    now: datetime | None,
+    *,
+    status: int | None = None,
+    began: bool = False,
 ) -> Failed:
     """The failure that `text` tells of, with vibe's own `code` and the vendor's `status` where they
-    are told. `began` says that the vendor had begun to answer: what breaks off then is a cut."""
+    are told. `began` says that the vendor had begun to answer: what breaks off then is a cut. `now`
+    is None before anything was asked, when nothing can be told of a limit."""
     status = status or http_status(text)
     if _is_refused_at_the_door(text, status):
-        said = "Mistral answered with status 403: it, or what stands before it, blocks this server"
-        return Failed(Trouble.SPAWN_FAILED, said, 403)
-    trouble = _trouble(text, code, status)
+        trouble, status = Trouble.SPAWN_FAILED, 403
+        text = "Mistral answered with status 403: it, or what stands before it, blocks this server"
+    else:
+        trouble = _trouble(text, code, status)
     if trouble is Trouble.AUTH_MISSING:
         return Failed(trouble, login_hint(FACTS), status)
     if trouble is Trouble.SPAWN_FAILED and began:
         trouble = Trouble.VENDOR_CUT
     limited = trouble in (Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
-    return Failed(trouble, plain(text), status, reset_time(text, now) if limited else None)
+    resets_at = reset_time(text, now) if limited and now is not None else None
+    return Failed(trouble, plain(text), status, resets_at)
 
 
 def _is_refused_at_the_door(text: str, status: int | None) -> bool:

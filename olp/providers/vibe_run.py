@@ -280,8 +280,6 @@ class Run:
         details = table(error.get("details")) or table(error.get("data"))
         status = count(details.get("httpStatus")) or None
         code = text(error.get("code"))
-        if self._now is None:
-            return Failed(Trouble.SPAWN_FAILED, said)
         return explain(said, code, self._now, status=status, began=self._began)
 
     def _usage(self) -> list[Usage]:
