@@ -53,8 +53,8 @@ class Repeats:
 
     def quiet(self, line: Fields, now: float) -> bool:
         """Whether `line` is of a kind that was just written, and so is only counted."""
-        texts = ((k, v) for k, v in line.items() if k not in _VARYING and isinstance(v, str))
-        kind = tuple(sorted(texts))
+        told = ((k, v) for k, v in line.items() if k not in _VARYING)
+        kind = tuple(sorted((k, str(v)) for k, v in told if isinstance(v, str | list | tuple)))
         with self._lock:
             at, times, _ = self._known.get(kind, (-self._quiet_s, 0, line))
             quiet = 0 <= now - at < self._quiet_s
