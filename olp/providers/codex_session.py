@@ -258,7 +258,8 @@ class CodexSession:
                 self._turn = table(params.get("turn")).get("id")
                 return []
             case "rawResponseItem/completed" if params.get("turnId") == self._turn:
-                return told.begins(self._raw_item(table(params.get("item"))))
+                told_by_model = self._raw_item(table(params.get("item")))
+                return told.begins(told_by_model) if told_by_model else []
             case "rawResponse/completed":
                 return self._responded(table(params.get("usage")), told)
             case "thread/tokenUsage/updated":
