@@ -1,7 +1,7 @@
 """A codex and a vibe that wait for their requests, for tests of the pool and of the slots.
 
-They say what `codex app-server` and `vibe-app-server` were seen to say to a plain request, and answer
-`PID: PROMPT`. The claude of this kind is `waiting_claude.py`. `waiting.py codex …` is one.
+They say what `codex app-server` and `vibe-app-server` were seen to say to a plain request, and
+answer `PID: PROMPT`. The claude of this kind is `waiting_claude.py`. `waiting.py codex …` is one.
 """
 
 from __future__ import annotations
