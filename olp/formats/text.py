@@ -13,17 +13,21 @@ from typing import Any
 from olp.model import JsonFormat
 
 _BEGIN = re.compile(
-    r"""(?:\A|(?<=\n))[^\S\n]*            # at the beginning of a line,
-        (?P<fence>```[\w+-]*\s*)?         # perhaps behind a fence,
-        (?:(?P<object>\{)\s*["}]          # an object with a name or nothing in it,
-          |(?P<array>\[)\s*[]"{[\dtfn-])  # or an array with a value or nothing in it
+    r"""(?P<fence>```[\w+-]*+\s*+)?          # perhaps behind a fence,
+        (?:(?P<object>\{)\s*+["}]           # an object with a name or nothing in it,
+          |(?P<array>\[)\s*+[]"{[\dtfn-])   # or an array with a value or nothing in it
     """,
     re.VERBOSE,
 )
+"""How a value begins, at the beginning of a line."""
 
-_UNDECIDED = re.compile(r"(?:\A|\n)[^\S\n]*(?:`{0,2}|```[\w+-]*\s*(?:[{[]\s*)?|[{[]\s*)\Z")
+_UNDECIDED = re.compile(r"(?:`{0,2}|```[\w+-]*+\s*+(?:[{[]\s*+)?|[{[]\s*+)\Z")
 """The end of a text that may yet become such a beginning."""
 
+MAX_BEGIN = 256
+"""Characters of such a beginning."""
+
+_BLANKS = re.compile(r"\s*+")
 _FENCE = re.compile(r"\A```[\w+-]*[ \t]*\n(?P<body>.*?)\n?```\Z", re.DOTALL)
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _INSIDE = re.compile(r'["\\]')
@@ -34,8 +38,9 @@ class JsonText:
 
     def __init__(self, wanted: JsonFormat) -> None:
         self._kinds = _kinds(wanted)
+        self._before: list[str] = []
         self._held = ""
-        self._looked = 0
+        self._line_begins = True
         self._fenced = self._foreign = False
         self._depth = 0
         self._in_string = False
@@ -60,12 +65,11 @@ class JsonText:
             return ""
         if self._depth:
             return self._value(piece)
-        self._held += piece
-        found = self._begin()
-        if found is None:
+        if self._foreign:
+            self._before.append(piece)
             return ""
-        rest, self._held = self._held[found:], ""
-        return self._value(rest)
+        self._held += piece
+        return self._value(self._held) if self._begin() else ""
 
     def end(self) -> str:
         """What is still to be handed on when no more comes; `trouble` then says what is wrong with
@@ -74,23 +78,33 @@ class JsonText:
             self.trouble = self._behind("".join(self._rest).strip())
         if self.begun:
             return ""
-        body = self._held.strip()
+        body = "".join([*self._before, self._held]).strip()
         fenced = _FENCE.match(body)
         return fenced["body"].strip() if fenced else body
 
-    def _begin(self) -> int | None:
-        """Where the value begins, if it does. One of another kind is not the one that is wanted,
-        and neither is what stands inside of it."""
-        if self._foreign:
-            return None
-        if found := _BEGIN.search(self._held, self._looked):
-            kind = "object" if found["object"] else "array"
-            self._fenced = bool(found["fence"])
-            self._foreign = kind not in self._kinds
-            return None if self._foreign else found.start(kind)
-        undecided = _UNDECIDED.search(self._held, self._looked)
-        self._looked = undecided.start() if undecided else len(self._held)
-        return None
+    def _begin(self) -> bool:
+        """Whether the value begins: it is then what is held. One of another kind is not the one
+        that is wanted, and neither is what stands inside of it."""
+        at, found = 0, False
+        while at < len(self._held) and not (found or self._foreign):
+            if self._line_begins:
+                at = _BLANKS.match(self._held, at).end()  # type: ignore[union-attr]
+                begin = _BEGIN.match(self._held, at, at + MAX_BEGIN)
+                if begin is not None:
+                    kind = "object" if begin["object"] else "array"
+                    self._fenced = bool(begin["fence"])
+                    self._foreign = kind not in self._kinds
+                    at = len(self._held) if self._foreign else begin.start(kind)
+                    found = not self._foreign
+                    continue
+                if len(self._held) - at <= MAX_BEGIN and _UNDECIDED.match(self._held, at):
+                    break
+            end = self._held.find("\n", at) + 1
+            self._line_begins = end > 0
+            at = end or len(self._held)
+        self._before.append(self._held[:at])
+        self._held = self._held[at:]
+        return found
 
     def _value(self, piece: str) -> str:
         """The part of `piece` that belongs to the value."""
