@@ -16,7 +16,9 @@ from bench.real.scene import Scene, Way
 from tests.real.install import Found
 
 CHAINS = (("claude", "codex"), ("codex", "claude"), ("vibe", "claude"))
-TRANSPORTS = ("auto", "oneshot")
+DEFAULT = ("auto",)
+"""The transports that are played, and published, where none is named: OLP's default one."""
+
 LONGEST_S = 300.0
 """One fault on one way that takes longer has failed."""
 
