@@ -23,7 +23,8 @@ from olp.providers.vibe_tools import BARRIER, Ask, Calls, Wish
 from olp.providers.vibe_usage import Spent
 from olp.providers.wire import count, line_of, rows, table, text, whole
 
-SOCKET = "agent.sock"
+SOCKET = "s"
+"""Short: a socket's whole path has to fit into 107 bytes, in which the private folder comes first."""
 
 _SOCKET_PATH = f"~/../{SOCKET}"
 """Its HOME is a folder beside it."""

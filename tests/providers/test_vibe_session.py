@@ -360,7 +360,7 @@ def test_a_session_is_begun_before_anybody_asks() -> None:
     put, *_ = steps = talk.session.start()
     assert put == Put(PROMPT_FILE, NO_SYSTEM.encode())
     hello, initialized, begin = frames(steps)
-    assert hello["open"]["agentSocket"] == "~/../agent.sock"
+    assert hello["open"]["agentSocket"] == "~/../s"
     assert hello["open"]["config"] == {"tools": False}
     assert initialized["message"]["method"] == "initialized" and "open" not in initialized
     agent = begin["message"]["params"]["agentConfig"]
