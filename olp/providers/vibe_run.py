@@ -24,7 +24,7 @@ from olp.providers.vibe_usage import Spent
 from olp.providers.wire import count, line_of, rows, table, text, whole
 
 SOCKET = "s"
-"""Short: a socket's whole path has to fit into 107 bytes, in which the private folder comes first."""
+"""Short: the whole path has to fit into 107 bytes, and the private folder's comes before it."""
 
 _SOCKET_PATH = f"~/../{SOCKET}"
 """Its HOME is a folder beside it."""

@@ -21,7 +21,10 @@ QUICK = ("S08", "S10")
 
 def as_written(cells: list[Cell]) -> list[str]:
     """What is worse than the page says."""
-    told = verdicts_of(page.parts_of(SCORECARD.read_text("utf-8"))["real"])
+    written = page.parts_of(SCORECARD.read_text("utf-8"))["real"]
+    if written == page.EMPTY:
+        return []  # nothing is claimed there yet
+    told = verdicts_of(written)
     assert len(told) == len(FAULTS) * len(ways(CHAINS, DEFAULT))
     return [
         f"{cell.fault} {cell.way}: {cell.verdict} ({cell.what}), {said} on the page"
