@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from olp.events import Done, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
+from olp.events import Done, Failed, Finish, Reads, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Media, Message, Request, Role
 from olp.providers.base import Halt, Ready, Step, Write, ended, tried
 from olp.providers.transcript import numbered, system_of, transcript
@@ -60,6 +60,7 @@ class Run:
         self._now: datetime | None = None
         self._began = False
         self._said: dict[str, str] = {}
+        self._reads = 0
         self._spent = Spent()
         self._before = Spent()
         self.told_bytes = 0
@@ -198,6 +199,9 @@ class Run:
                 return self._updated(text(params.get("entryId")) or "", rows(params.get("patch")))
             case "session/statsUpdated":
                 return self._counted(table(params.get("stats")))
+            case "runtime/updated":
+                model = table(table(table(params.get("runtime")).get("config")).get("activeModel"))
+                self._reads = count(model.get("maxContextLength"))
             case "turn/completed":
                 return self._ended(table(params.get("turn")))
         return []
@@ -250,7 +254,7 @@ class Run:
         """The end of the answer where the model has made its calls, all of them."""
         return [*self.silent()] if self.calls.take_end() else []
 
-    def silent(self) -> Sequence[Done | Usage]:
+    def silent(self) -> Sequence[Done | Usage | Reads]:
         """The same where a silence has to tell that these are all."""
         return [*self._usage(), Done(Finish.TOOL_CALLS)]
 
@@ -260,13 +264,10 @@ class Run:
             return [self._failed(table(turn.get("error")))]
         if turn.get("status") != "completed":
             return [Failed(Trouble.SPAWN_FAILED, f"vibe's turn was {turn.get('status')}")]
-        match turn.get("stopReason"):
-            case "limit":
-                return [tried("vibe", "without a word")]  # and was not let to ask its vendor again
-            case "length":
-                return [*self._usage(), Done(Finish.LENGTH)]
-            case _:
-                return [*self._usage(), Done()]
+        why = turn.get("stopReason")
+        if why == "limit":
+            return [tried("vibe", "without a word")]  # and was not let to ask its vendor again
+        return [*self._usage(), Done(Finish.LENGTH if why == "length" else Finish.STOP)]
 
     def _refused(self, error: Mapping[str, Any]) -> Failed:
         """It does not take what it was told. Of what nothing is known, the client's tools are."""
@@ -282,10 +283,11 @@ class Run:
         code = text(error.get("code"))
         return explain(said, code, self._now, status=status, began=self._began)
 
-    def _usage(self) -> list[Usage]:
-        """What the answer cost; nothing where the vendor has not said it."""
+    def _usage(self) -> list[Usage | Reads]:
+        """What the answer cost, and of how long a conversation; nothing where it was not said."""
         usage = self._spent.since(self._before)
-        return [usage] if usage.input or usage.output else []
+        told: list[Usage | Reads] = [Reads(self._reads)] if self._reads else []
+        return [*told, usage] if usage.input or usage.output else told
 
 
 _VITAL = ("initialize", "session/start", "turn/start", "callback/result")
