@@ -1,9 +1,11 @@
-"""What a client gets when a CLI fails: 25 faults, each without streaming and with it.
+"""What a client gets when a CLI or its vendor fails.
 
-Every fault is played on a real `olp serve` with scripted fake CLIs, see bench/faults.py. A run of
-all of them writes docs/scorecard.md. The exit code is 1 if anything fails.
+25 faults on a real `olp serve` with scripted fake CLIs (bench/faults.py), or, with `--real`,
+sixteen that mock vendors tell the real CLIs over HTTP (bench/real). The exit code is 1 if anything
+fails, or if less passes on the real CLIs than is wanted.
 
-    bench/failover [--only S08 …] [--json] [--at-once 3]
+    bench/failover [--only S08 …] [--json] [--at-once 3] [--write docs/scorecard.md]
+    bench/failover --real [--chain codex-claude …] [--transport oneshot …] [--only S08 …] …
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from bench import page
 from bench.faults import FAULTS, ROOT, Fault, Kind, Stage, Tables, Verdict, Wrong, fail
+from bench.real import command
 from tests.fakes import NAMES, install
 
 SCORECARD = ROOT / "docs" / "scorecard.md"
@@ -171,9 +175,8 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def scorecard(rows: Sequence[Row]) -> str:
-    """docs/scorecard.md: the same text for the same verdicts."""
-    lines = [_ABOUT, "", f"    {totals(rows)}", "", *_markdown(rows), "", _READING, ""]
-    return "\n".join(lines)
+    """The scripted part of docs/scorecard.md: the same text for the same verdicts."""
+    return "\n".join(["The last run came to:", "", f"    {totals(rows)}", "", *_markdown(rows)])
 
 
 def _markdown(rows: Sequence[Row]) -> Iterator[str]:
@@ -190,64 +193,6 @@ def _markdown(rows: Sequence[Row]) -> Iterator[str]:
         yield f"- **{row.fault.id}** {row.fault.told}."
 
 
-_ABOUT = """\
-# What a client gets when a CLI fails
-
-<!-- Made by bench/failover: do not edit. -->
-
-`bench/failover` plays 25 faults on a real server, `olp serve` as a process of its own, whose CLIs
-are scripted fakes that speak the output formats of claude, codex and vibe. Every fault is played
-twice, without streaming and with it. What the client received is judged, and so is what it cannot
-see: which CLIs were started, how often and with what, whether a slot or a private folder is still
-taken after the answer, and whether a process is left when the server has stopped. The last run came
-to:"""
-
-_READING = """\
-## What the words mean
-
-- **pass**: the client got the complete answer, marked as complete and attributed to the hop that
-  gave it; or, where no hop could or should have answered, the precise error for it. In S22 and S23
-  the client or the server is gone; there it is that nothing is left behind, and that the next
-  request is served.
-- **safe**: a stream that had begun was broken off, and the client can tell: what had come is
-  unchanged, and it ends with finish reason `length`, or with an error event and no `[DONE]`. Only
-  S08, S09 and S14 may end so, and only streamed; anywhere else it counts as a fail.
-- **fail**: everything else. Above all a truncated answer that looks complete, but also an answer of
-  the wrong hop, a CLI started once too often, a process that is left, or a wait that is too long.
-
-A fault with several parts has the verdict of its worst part.
-
-## What the numbers do not say
-
-- Once the first word of a stream is out, no other provider is asked, by design. So a CLI that dies
-  under a stream can come to *safe* at best; more would mean that two models' answers were glued
-  together.
-- S08 without streaming is counted as a pass although 20 of 60 words are missing: what a dead CLI
-  had said is returned with finish reason `length`, as [behaviour.md](behaviour.md) promises, and is
-  not thrown away to ask another model. Whoever wants all 60 words has to count one less.
-- S11 and S20 are told before the first word, where another hop can still serve. The same exits
-  after the first words are played too, as parts of S08, and come to *safe* when streamed.
-- S15 is an outage that begins while the breaker is closed. That the provider is well again is
-  noticed when the cool-down ends, 60 s after the failure that opened the breaker or after the last
-  probe that failed. An outage that ends just after such a probe is noticed later than 30 s.
-- Where a clock of minutes is at work, the configuration makes it seconds, as told above.
-- Each request starts a process of its own here. CLIs that wait for requests ahead of time speak
-  other protocols, and are not part of this page; nor are the real CLIs. Both have tests of their
-  own.
-- The fakes do what somebody wrote down. A vendor can fail in a way that nobody has thought of.
-
-## Other scorecards
-
-The first sixteen faults follow a public catalogue for gateways between HTTP APIs (FailoverBench).
-Here they are told as what a CLI does when its vendor does that: a 429 is a limit notice, its
-Retry-After is the reset that the notice names, and a connection that is cut is a process that
-exits. That is another task than a gateway's: a CLI's failure has to be recognised first, and its
-process has to be ended. There is no *partial* here, since whatever is neither *pass* nor *safe* is
-called *fail*. And the fakes, the judges and the server come from the same people. So a number on
-this page cannot be set against another product's number one to one; what it can be set against is
-another version of OLP."""
-
-
 # --- the command -------------------------------------------------------------------------------
 
 
@@ -261,20 +206,33 @@ def _chosen(only: Sequence[str]) -> list[Fault]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; the exit code."""
-    parser = argparse.ArgumentParser(prog="bench/failover", description=__doc__.split("\n")[0])
-    parser.add_argument("--only", nargs="+", default=[], metavar="S08", help="only these faults")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--at-once", type=int, default=3, help="faults at a time (default 3)")
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
+    if options.write and (options.only or options.chain or options.transport):
+        raise SystemExit("only a run of all is written")
+    if options.real:
+        return command.main(options)
     rows = asyncio.run(play_all(_chosen(options.only), max(1, options.at_once)))
-    if not options.only:
-        SCORECARD.write_text(scorecard(rows), "utf-8")
+    if options.write:
+        page.write(options.write, "scripted", scorecard(rows))
     if options.json:
         outcomes = [asdict(outcome) for row in rows for outcome in row.outcomes.values()]
         print(json.dumps({"faults": outcomes, "totals": totals(rows)}, indent=2))
     else:
         print("\n".join([*table(rows), totals(rows)]))
     return 0 if all_well(rows) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench/failover", description=__doc__.split("\n")[0])
+    parser.add_argument("--real", action="store_true", help="sixteen faults on the real CLIs")
+    parser.add_argument("--only", nargs="+", default=[], metavar="S08", help="only these faults")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--at-once", type=int, default=3, help="faults at a time (default 3)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="put the result on this page")
+    more = parser.add_argument_group("with --real")
+    more.add_argument("--chain", nargs="+", default=[], metavar="codex-claude")
+    more.add_argument("--transport", nargs="+", default=[], choices=("auto", "oneshot"))
+    return parser
 
 
 if __name__ == "__main__":

@@ -1,3 +1,3 @@
-"""OLP: one address for every AI subscription in the house."""
+"""OLP: one address for all AI subscriptions in a household."""
 
 __version__ = "0.1.0"

@@ -6,20 +6,30 @@ must look at. An exception means that a person has to change something: a file, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class OLPError(Exception):
     """Something a person can put right; `str(error)` is one line that says what."""
 
 
 class ConfigError(OLPError):
-    """The configuration cannot be used.
+    """The configuration cannot be used; `str(error)` has a line for each thing that is wrong.
 
-    `where` is `file:line` as far as it is known, or the name of the flag or variable.
+    `where` is the first one's `file:line` as far as it is known, or the name of the flag or
+    variable.
     """
 
     def __init__(self, message: str, where: str = "") -> None:
         super().__init__(f"{where}: {message}" if where else message)
         self.where = where
+
+    @classmethod
+    def of(cls, problems: Sequence[tuple[str, str]]) -> ConfigError:
+        """One for all of `problems`, each a message and where."""
+        error = cls(*problems[0])
+        error.args = ("\n".join(f"{where}: {message}" for message, where in problems),)
+        return error
 
 
 class StartError(OLPError):

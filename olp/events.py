@@ -127,12 +127,14 @@ class Done:
     """The answer is complete, or as complete as it will be.
 
     `truncated` marks an answer whose CLI died under it: usable, but never kept. `empty` marks one
-    that the model ended by itself without a text, a call or a refusal.
+    that the model ended by itself without a text, a call or a refusal. `mismatch` tells how the
+    arguments of a call that the client insisted on break their schema.
     """
 
     finish: Finish = Finish.STOP
     truncated: bool = False
     empty: bool = False
+    mismatch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +143,11 @@ class Failed:
 
     `detail` is one line for a person, `status` the vendor's HTTP status where one is known,
     `resets_at` epoch seconds when the vendor will serve again, `model_limit` whether the limit is
-    the model's alone, `param` the parameter of the request that is at fault.
+    the model's alone, `request_limit` whether it is of requests like this one alone (nothing is
+    held then), `param` the parameter of the request that is at fault.
     `by_model` says that the model's own wish led to it, which any prompt can bring about: the
-    provider is none the worse for it.
+    provider is none the worse for it. `living` says that the CLI had not died: what it had said by
+    then is no answer that only lacks its end.
     """
 
     trouble: Trouble
@@ -151,8 +155,10 @@ class Failed:
     status: int | None = None
     resets_at: float | None = None
     model_limit: bool = False
+    request_limit: bool = False
     param: str | None = None
     by_model: bool = False
+    living: bool = False
 
 
 @dataclass(frozen=True, slots=True)

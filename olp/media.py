@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import re
+from collections.abc import Iterable
+
+import imagesize
 
 from olp.errors import unusable
-from olp.model import Media
+from olp.model import Media, Message
 
 MAX_BYTES = 20 * 1024 * 1024
 """Of one image or file, unpacked. The vendors' own limits are between 5 and 20 MB."""
+
+MAX_PIXELS = 50_000_000
+"""Of one image. A CLI unpacks it to at least four bytes a pixel, however small the file is: 400 kB
+of PNG can hold 3.6 billion pixels. A phone's photo has 12 to 50 million."""
+
+MAX_TOTAL_PIXELS = 200_000_000
+"""Of all images of a request: a hundred screenshots."""
 
 _URL = re.compile(r"data:(?P<type>[\w.+/-]*)(?:;[\w.=+-]+)*;base64,", re.IGNORECASE)
 
@@ -53,7 +64,29 @@ def from_bytes(path: str, data: bytes, told: str) -> Media:
         raise unusable(path, "it is no PNG, JPEG, GIF or WebP image")
     if kind is None and told == PDF:
         raise unusable(path, "it is no PDF")
-    return Media(kind or told, base64.b64encode(data).decode("ascii"))
+    pixels = _pixels(path, data) if (kind or "").startswith("image/") else 0
+    return Media(kind or told, base64.b64encode(data).decode("ascii"), pixels=pixels)
+
+
+def _pixels(path: str, data: bytes) -> int:
+    """Width times height, as the header tells them; RequestError 400 if that is too much."""
+    size: tuple[int, int] = imagesize.get(io.BytesIO(data))
+    width, height = size
+    if width <= 0 or height <= 0:
+        raise unusable(path, "the image's width and height cannot be read")
+    if width * height > MAX_PIXELS:
+        most = f"at most {MAX_PIXELS // 10**6} million pixels are accepted"
+        raise unusable(path, f"the image has {width} × {height} pixels; {most}")
+    return width * height
+
+
+def check_total(messages: Iterable[Message]) -> None:
+    """RequestError 400 if the images of all `messages` have too many pixels together."""
+    total = sum(media.pixels for message in messages for media in message.media)
+    if total > MAX_TOTAL_PIXELS:
+        most = f"at most {MAX_TOTAL_PIXELS // 10**6} million are accepted"
+        told = f"all images together have {total / 10**6:.0f} million pixels; {most}"
+        raise unusable("messages", told)
 
 
 def image(path: str, media: Media) -> Media:

@@ -47,12 +47,14 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image or a file in a message. `data` is base64, `media_type` such as `image/png`. Its
-    `repr`, by which requests are told from one another, has a digest in the place of the data."""
+    """An image or a file in a message. `data` is base64, `media_type` such as `image/png`, `pixels`
+    is an image's width times its height. Its `repr`, by which requests are told from one another,
+    has a digest in the place of the data."""
 
     media_type: str
     data: str = field(repr=False)
     name: str = ""
+    pixels: int = field(default=0, repr=False, compare=False)
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -262,7 +264,8 @@ class Launch:
     user's own (a login); what the CLI wrote in their place is carried back when it has ended.
     `collect` names files of that folder that are read when the CLI has ended. `grace_s` is how
     long it may take to end when it is asked to, before it is killed. `socket` names a unix socket
-    in that folder on which OLP listens to the CLI.
+    in that folder on which OLP listens to the CLI. `leaves` are patterns of what it leaves outside
+    of that folder when it is killed, `{pid}` for the id of its process, `{uid}` for its user's.
     """
 
     argv: tuple[str, ...]
@@ -272,3 +275,4 @@ class Launch:
     collect: tuple[str, ...] = ()
     grace_s: float = 5.0
     socket: str = ""
+    leaves: tuple[str, ...] = ()

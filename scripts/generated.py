@@ -111,11 +111,40 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
     ),
     ("not_found", 404, "there is nothing at this path", "final", "the API is under `/v1`"),
     (
+        "unsupported_endpoint",
+        404,
+        "other servers do something at this path that OLP does not",
+        "final",
+        "the message says what OLP does instead",
+    ),
+    (
         "method_not_allowed",
         405,
         "the path exists, the method does not",
         "final",
         "use the method that the `Allow` header names",
+    ),
+    ("unknown_method", 501, "there is no such HTTP method", "final", "use GET or POST"),
+    (
+        "expectation_failed",
+        417,
+        "the header `Expect` says something else than `100-continue`",
+        "final",
+        "leave it out",
+    ),
+    (
+        "unsupported_encoding",
+        415,
+        "the body is packed in a way that OLP cannot unpack",
+        "final",
+        "send it plain, or with gzip",
+    ),
+    (
+        "headers_too_large",
+        431,
+        "the address, a header or all of them are too large",
+        "final",
+        "send less",
     ),
     (
         "request_timeout",
@@ -134,7 +163,7 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
     (
         "too_many_requests",
         429,
-        "you have too many requests in the air",
+        "you have too many requests in flight",
         "retry after `Retry-After`",
         "wait for one of them to end",
     ),
@@ -155,7 +184,7 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
     (
         "keys_unusable",
         503,
-        "the server cannot read its keys, and lets nobody in",
+        "the server cannot read its keys, and refuses every request",
         "retry",
         "the owner: `olp keys list` says what is wrong",
     ),

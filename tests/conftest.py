@@ -18,15 +18,29 @@ OpenHouse = Callable[..., Coroutine[Any, Any, House]]
 Serve = Callable[..., Served]
 
 
+LONG = ("program", "long")
+"""Markers of what only a run with `--all` does."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How long the family's day is (tests/server/test_family_day.py)."""
+    """How long the family's day is (tests/server/test_family_day.py), and what is left out."""
     parser.addoption("--family-requests", type=int, default=None, metavar="N")
+    parser.addoption("--all", action="store_true", help="the long tests, too")
 
 
 def pytest_configure() -> None:
     """What a shell starts in the background ignores Ctrl-C, and so would all that is started here,
     while some tests press it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests, unless they are asked for by name or all are wanted."""
+    named = any("programs" in argument for argument in config.args)
+    if not config.getoption("--all") and not named:
+        left_out = [item for item in items if any(map(item.get_closest_marker, LONG))]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session")

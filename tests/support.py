@@ -239,15 +239,18 @@ def write_config(path: Path, plan: Plan, tables: Tables) -> Path:
 
 
 class Client:
-    """An HTTP client of one server."""
+    """An HTTP client of one server, with so much patience."""
 
-    def __init__(self, url: str, http: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, url: str, http: aiohttp.ClientSession, patience_s: float = PATIENCE_S
+    ) -> None:
         self.url = url
         self.http = http
+        self.patience_s = patience_s
 
     async def request(self, method: str, path: str, **options: Any) -> Answer:
         """Any request."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(self.patience_s):
             async with self.http.request(method, self.url + path, **options) as response:
                 raw = await response.read()
                 return Answer(response.status, response.headers, raw)
@@ -264,7 +267,8 @@ class Client:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A stream whose head has come; leaving the block leaves the stream."""
         body = {**(body or ask()), "stream": True}
-        response = await soon(self.http.post(self.url + CHAT, json=body, headers=headers))
+        sent = self.http.post(self.url + CHAT, json=body, headers=headers)
+        response = await soon(sent, self.patience_s)
         try:
             yield response
         finally:
@@ -279,7 +283,7 @@ class Client:
     ) -> Streamed:
         """A streamed answer, to its end."""
         began = time.monotonic()
-        async with asyncio.timeout(PATIENCE_S), self.opened(body, headers) as response:
+        async with asyncio.timeout(self.patience_s), self.opened(body, headers) as response:
             if response.status != 200:
                 return Streamed(response.status, response.headers, await response.read())
             assert response.content_type == "text/event-stream"

@@ -17,7 +17,7 @@ from olp.cli import house
 from olp.cli.main import cli
 from olp.cli.running import running
 from olp.config import load
-from olp.config.render import sections
+from olp.config.options import sections
 from olp.providers import all_providers
 from olp.runtime.log import Log
 from olp.runtime.place import RunPlace

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from olp.formats import conform
+from olp.formats import JsonText, conform, fault
 from olp.model import JsonFormat
 
 OBJECT = JsonFormat()
@@ -36,6 +38,14 @@ def short(text: str) -> str:
         '```\n{"a": 1}\n```',
         '```json\r\n{"a": 1}\r\n```'.replace("\r", ""),
         '\n```json  \n\n{"a": 1}\n\n```\n',
+        '```json\n{"a": 1}',
+        '```JSON\n{"a": 1}```',
+        '```{"a": 1}```',
+        '   ```json\n   {"a": 1}\n   ```',
+        'Here it is:\n```json\n{"a": 1}\n```',
+        'Here it is:\n```json\n{"a": 1}\n```\nAsk me for more!',
+        'Here {it} is:\n\n{"a": 1}\n',
+        'For example\n[Note] this:\n{"a": 1}',
     ],
 )
 @pytest.mark.parametrize("wanted", [OBJECT, NUMBER], ids=["object", "schema"])
@@ -54,8 +64,13 @@ def test_N1_good_answers(text: str, wanted: JsonFormat) -> None:
         "null",
         '"{}"',
         '{"a": 1} and more',
+        '{"a": 1}\n```',
+        '{"a": 1} {"b": 2}',
+        '```json\n{"a": 1} so\n```',
+        '```json\n{"a": 1}\n```\nor\n```json\n{"a": 2}\n```',
         "Sure! {}",
-        "```json\n{}",
+        "I cannot do that.",
+        '[{"a": 1}]',
         '{"a": NaN}',
         '{"a": Infinity}',
         '{"a": -Infinity}',
@@ -165,3 +180,115 @@ def test_patterns_are_checked() -> None:
     assert conform('{"x": "aa", "n": 1}', JsonFormat(schema))[1] is None
     assert "'pattern'" in (conform('{"x": "b"}', JsonFormat(schema))[1] or "")
     assert "'type'" in (conform('{"n": "1"}', JsonFormat(schema))[1] or "")
+
+
+# --- piece by piece ------------------------------------------------------------------------------
+
+_scraps = st.lists(
+    st.sampled_from(
+        [
+            *(
+                '{"a": 1}',
+                '{"a": ',
+                "{",
+                "}",
+                "[",
+                "]",
+                '"',
+                "\\\\",
+                "\\",
+                "\n",
+                " ",
+                "```",
+                "json\n",
+            ),
+            *(
+                '{"b": "x}\\\\"y"}',
+                "[1, {}]",
+                "Here",
+                "`",
+                "1",
+                "null",
+                "\t\n",
+                '{"é": "\U0001f600"}',
+            ),
+        ]
+    )
+    | st.text(max_size=3),
+    max_size=12,
+).map("".join)
+_anything = st.one_of(
+    _scraps,
+    st.sampled_from(["", "Sure:\n", "```json\n"]).flatmap(
+        lambda before: st.tuples(_json, st.sampled_from(["", "\n```", " and more", "\n"])).map(
+            lambda both: before + json.dumps(both[0], indent=1) + both[1]
+        )
+    ),
+)
+_wanted = st.sampled_from(
+    [
+        OBJECT,
+        NUMBER,
+        JsonFormat({}),
+        JsonFormat({"type": ["array", "null"]}),
+        JsonFormat({"type": "string"}),
+    ]
+)
+
+
+def in_pieces(text: str, cuts: list[int], wanted: JsonFormat) -> tuple[list[str], str | None]:
+    """What is handed on of a text that comes in pieces, and what is wrong around it."""
+    found = JsonText(wanted)
+    at = sorted({0, *(cut % (len(text) + 1) for cut in cuts), len(text)})
+    out = [found.feed(text[a:b]) for a, b in pairwise(at)]
+    return [*out, found.end()], found.trouble
+
+
+@settings(max_examples=1000, deadline=None)
+@given(_anything, st.lists(st.integers(0, 200), max_size=8), _wanted)
+def test_R3_pieces_come_to_the_same_as_the_whole(
+    text: str, cuts: list[int], wanted: JsonFormat
+) -> None:
+    pieces, trouble = in_pieces(text, cuts, wanted)
+    every, same = in_pieces(text, list(range(len(text))), wanted)
+    body, problem = conform(text, wanted)
+    assert "".join(pieces) == "".join(every) == body
+    assert trouble == same
+    assert problem == (trouble or fault(body, wanted))
+
+
+@settings(max_examples=500, deadline=None)
+@given(_json, st.integers(0, 3), st.lists(st.integers(0, 200), max_size=8))
+def test_R3_a_value_goes_out_as_it_comes(value: Any, indent: int, cuts: list[int]) -> None:
+    text = json.dumps({"a": value}, indent=indent or None, ensure_ascii=bool(indent))
+    found = JsonText(OBJECT)
+    shown = ""
+    for at, letter in enumerate(text):
+        shown += found.feed(letter)
+        assert text.startswith(shown)
+        assert len(shown) == at + 1 or not shown, "once it has begun, nothing is held back"
+    assert (shown, found.end(), found.trouble) == (text, "", None)
+
+
+def test_R3_nothing_goes_out_that_cannot_become_the_wanted_json() -> None:
+    for text in (
+        "Sure, here",
+        "```python\nx = {1}",
+        "{x: 1}",
+        "[1, 2]",
+        "[Note] so",
+        "null",
+        "{ \n",
+    ):
+        found = JsonText(OBJECT)
+        assert found.feed(text) == "" and not found.begun, text
+
+
+@pytest.mark.parametrize("text", ["\n" * 200_000, "{\n" * 100_000, "```\n" * 50_000, " " * 200_000])
+def test_M5_no_answer_makes_the_search_for_json_last(text: str) -> None:
+    began = time.monotonic()
+    found = JsonText(OBJECT)
+    for at in range(0, len(text), 1000):
+        found.feed(text[at : at + 1000])
+    found.end()
+    assert time.monotonic() - began < 5

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from olp.config import Config, load
-from olp.config.render import sections
+from olp.config.options import sections
 from olp.core.triggers import RULES
 from olp.providers import all_providers
 

@@ -13,14 +13,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted((ROOT / "olp").rglob("*.py"))
-MAX_FILE_LINES = 300
+MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 40
 
-LONG_FILES: dict[str, str] = {
-    "olp/providers/claude_answer.py": "one CLI's words, read in one place",
-    "olp/providers/codex_session.py": "one protocol, what is written and what is read",
-    "olp/core/walk.py": "the whole fallback rule, which must be readable in one place",
-}
+LONG_FILES: dict[str, str] = {}
 """Files that may be longer, and why."""
 
 BROAD_EXCEPT = ("olp/server/", "olp/runtime/tasks.py")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from olp.cli import house
-from olp.cli.keys import state_of
+from olp.cli import client, house
+from olp.core.words import counted
 from olp.runtime import backup
 
 
@@ -20,9 +20,11 @@ def command(file: str, config_file: str | None) -> None:
 
     There are secrets in it: hashes of keys, logins that OLP keeps apart, the authority's key.
     """
-    config = house.read_config(config_file).config
-    state = state_of(config)
+    config = client.configured(config_file)
+    state = house.state_of(config)
     target = Path(file)
     count = backup.write(target, house.config_path(config_file), state, datetime.now())
     size = target.stat().st_size / 1024
-    click.echo(f"Written: {target} ({count} files, {size:.0f} KiB, for your eyes alone)")
+    click.echo(
+        f"Written: {target} ({counted(count, 'file')}, {size:.0f} KiB, readable by you alone)"
+    )

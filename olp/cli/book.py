@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import click
 
-from olp.cli.keys import keyring_of, state_of
+from olp.cli import client, house
 from olp.config import Config
 from olp.core.span import Span, span
 from olp.errors import OLPError
 from olp.runtime.accounts import Accounts
+from olp.runtime.keyring import Keyring
+from olp.runtime.place import in_use
 from olp.runtime.record import Record
 
 SINCE = "Since when: 7d, 12h, today, 2026-11-01, 2026-11-01T18:00 or all."
 
 
-def open_book(config: Config) -> Accounts:
-    """The accounts of the configured house; OLPError if they cannot be read."""
-    names = {key.id: key.name for key in keyring_of(config).look().keys}
-    accounts = Accounts(Record(state_of(config) / "olp.db"), names)
+def state_in_use(config: Config) -> Path:
+    """The folder of the configured house; that of the demo while only the demo runs."""
+    state = house.state_of(config)
+    demo = house.demo_state(state)
+    if in_use(state) or not in_use(demo):
+        return state
+    client.warn("this is the book of the demo, which runs now")
+    return demo
+
+
+def open_book(state: Path) -> Accounts:
+    """The accounts in the folder `state`; OLPError if they cannot be read."""
+    names = {key.id: key.name for key in Keyring(state).look().keys}
+    accounts = Accounts(Record(state / "olp.db"), names)
     if accounts.trouble:
         raise OLPError(f"the record cannot be read: {accounts.trouble}")
     return accounts

@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from olp.cli import house
-from olp.cli.keys import state_of
 from olp.config import Config
 from olp.runtime import lan
 from olp.runtime.authority import Made, make
@@ -45,7 +44,11 @@ Node     NODE_EXTRA_CA_CERTS=authority.pem, also for editors that are made with 
 @click.command("cert")
 @click.option("--host", "hosts", multiple=True, metavar="NAME", help="A further name or address.")
 @click.option("--out", metavar="FOLDER", help="Where to put the files.")
-@click.option("--new-authority", is_flag=True, help="Begin anew: every device must trust it anew.")
+@click.option(
+    "--new-authority",
+    is_flag=True,
+    help="Make a new authority, which every device must then trust again.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 def command(
@@ -55,13 +58,13 @@ def command(
     as_json: bool,
     config_file: str | None,
 ) -> None:
-    """Make a certificate for this server, and at first a household authority that vouches for it.
+    """Make a certificate for this server, and the first time a household authority to sign it.
 
     Run again to renew it, within 13 months: the authority stays, and devices that trust it need
     not be touched.
     """
     config = house.read_config(config_file).config
-    state = state_of(config)
+    state = house.state_of(config)
     folder = Path(out) if out else state / "tls"
     made = make(folder, hosts, own_names(), datetime.now(UTC), anew=new_authority)
     click.echo(json.dumps(_as_dict(made), indent=2) if as_json else "\n".join(_told(made, config)))
@@ -90,7 +93,7 @@ def _told(made: Made, config: Config) -> Iterator[str]:
     yield f"A certificate for {', '.join(made.names)}"
     yield f"until {made.expires:%Y-%m-%d}. Run `olp cert` again before that."
     if made.left_out:
-        yield f"Not for {', '.join(made.left_out)}: the authority may not vouch for it."
+        yield f"Not for {', '.join(made.left_out)}: the authority may not sign for it."
     if config.server.tls_cert == str(made.cert):
         yield "A running server takes it on SIGHUP: `systemctl --user reload olp`."
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import click
 
 from olp.cli import house
+from olp.cli.groups import Group
 from olp.config import Config
 from olp.core.abilities import able
 from olp.core.chains import Catalogue, Chain
@@ -24,7 +24,7 @@ KINDS = {
 }
 
 
-@click.group("chain")
+@click.group("chain", cls=Group)
 def command() -> None:
     """Show which hops a model name stands for."""
 
@@ -72,8 +72,8 @@ def _unknown(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) 
         )
     if item is not None:
         return f"{name}: {item.provider.facts.title} is switched off in the configuration"
-    near = next(iter(difflib.get_close_matches(name, list(catalogue.names()), n=1)), None)
-    known = f"did you mean {near}?" if near else f"known: {', '.join(catalogue.names())}"
+    near, names = catalogue.near(name), ", ".join(catalogue.names())
+    known = f"did you mean {near}?" if near else f"known: {names}" if names else "no CLI was found"
     return f"there is no chain or model {name!r}; {known}"
 
 

@@ -3,47 +3,154 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import click
+
+from olp.cli import house
 from olp.config import Config
 from olp.errors import OLPError
-from olp.runtime.keyring import local_token
-from olp.runtime.place import default_state
+from olp.runtime.local import LocalServer, local_servers
 from olp.runtime.tls import trusting
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+HERE = re.compile(r"https?://(localhost|127\.[0-9.]+|\[::1\])(:\d+)?$")
 
 
 class NotRunning(OLPError):
-    """No server answers at the configured address."""
+    """No server answers at the address, or at any that is known."""
 
 
-def call(config: Config, path: str, *, method: str = "GET", timeout: float = 30) -> Any:
-    """The JSON that the server answers; NotRunning if there is none, OLPError if it refuses."""
-    host = config.server.host
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    address = f"[{host}]" if ":" in host else host
+class _NotOlp(Exception):
+    """Something else answers there, or nothing."""
+
+
+class _NotOurs(Exception):
+    """An OLP answers there that does not know us."""
+
+
+def which(command: Command) -> Command:
+    """The options that say which server a command talks to: `port` and `url`."""
+    port = click.option("--port", type=click.IntRange(1, 65535), help="The server on this port.")
+    url = click.option("--url", metavar="URL", help="The server at this address.")
+    return port(url(command))
+
+
+def configured(given: str | None) -> Config:
+    """The configuration for a command that does its work whatever is wrong in the file; only the
+    folder of what OLP keeps must be known."""
+    loaded = house.look_at_config(given)
+    if any(problem.message.startswith("server.state_dir") for problem in loaded.wrong):
+        loaded.checked()
+    if count := len(loaded.wrong):
+        mistakes = "a mistake" if count == 1 else f"{count} mistakes"
+        warn(
+            f"there {'is' if count == 1 else 'are'} {mistakes} in the configuration; "
+            "`olp config check` names them. A running server keeps what it read before."
+        )
+    return loaded.config
+
+
+class Link:
+    """The server that a command is about: the one at `port` or `url`, else the configured one,
+    else the one that runs on the state folder."""
+
+    def __init__(self, config: Config, port: int | None = None, url: str | None = None) -> None:
+        if port is not None and url is not None:
+            raise click.UsageError("--port and --url exclude each other")
+        self._state = house.state_of(config)
+        self._wanted = list(_candidates(config, self._state, port, url and _base(url)))
+
+    def call(self, path: str, *, method: str = "GET", timeout: float = 30) -> Any:
+        """The JSON that the server answers; NotRunning if there is none, OLPError if it refuses."""
+        refused: OLPError | None = None
+        for server, state in self._wanted:
+            try:
+                found = _ask(server, path, method, timeout)
+            except _NotOlp:
+                continue
+            except _NotOurs as error:  # another user's; ours may be elsewhere
+                refused = refused or OLPError(str(error))
+                continue
+            self._wanted = [(server, state)]
+            return found
+        raise refused or NotRunning(f"no OLP answers at {self.url}; is `olp serve` running?")
+
+    @property
+    def url(self) -> str:
+        """Its address: after a call, that of the server which answered."""
+        return self._wanted[0][0].url
+
+    @property
+    def state(self) -> Path:
+        """The folder of what that server keeps, as far as it is known."""
+        return self._wanted[0][1]
+
+
+def _base(url: str) -> str:
+    url = url if "://" in url else f"http://{url}"
+    return re.sub(r"/v1/?$|/$", "", url)
+
+
+def _candidates(
+    config: Config, state: Path, port: int | None, url: str | None
+) -> Iterator[tuple[LocalServer, Path]]:
+    """Where to ask, with the state folder there; what is likely first."""
+    demo = house.demo_state(state)
+    known = [*((s, state) for s in local_servers(state)), *((s, demo) for s in local_servers(demo))]
+    own = config.server.port
+    if url is not None:
+        at = int(re.sub(r".*:", "", url)) if re.search(r":\d+$", url) else 0
+        mine = (k for k in known if k[0].url == url or (HERE.match(url) and k[0].port == at))
+        token, folder = next(((s.token, f) for s, f in mine), ("", state))
+        yield LocalServer(at, token, url, config.server.tls_cert), folder
+        return
+    if port is not None:
+        yield from (k for k in known if k[0].port == port)
+        yield _configured(config, port), state
+        return
+    yield from (k for k in known if k[0].port == own)
+    yield from (k for k in known if k[0].port != own)
+    yield _configured(config, own), state
+
+
+def _configured(config: Config, port: int) -> LocalServer:
+    """The server as the configuration has it; its token is unknown."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.server.host, config.server.host)
     cert = config.server.tls_cert
-    url = f"{'https' if cert else 'http'}://{address}:{config.server.port}{path}"
-    request = urllib.request.Request(url, method=method, data=b"" if method == "POST" else None)
-    state = Path(config.server.state_dir) if config.server.state_dir else default_state()
-    if token := local_token(state, config.server.port):
-        request.add_header("Authorization", f"Bearer {token}")
+    address = f"[{host}]" if ":" in host else host
+    return LocalServer(port, "", f"{'https' if cert else 'http'}://{address}:{port}", cert)
+
+
+def _ask(server: LocalServer, path: str, method: str, timeout: float) -> Any:
+    url = server.url + path
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-    if cert:
-        handlers.append(urllib.request.HTTPSHandler(context=trusting(cert)))
-    opener = urllib.request.build_opener(*handlers)
+    if url.startswith("https:") and server.cert:
+        handlers.append(urllib.request.HTTPSHandler(context=trusting(server.cert)))
     try:
-        with opener.open(request, timeout=timeout) as response:
+        data = b"" if method == "POST" else None
+        request = urllib.request.Request(url, method=method, data=data)
+        if server.token:
+            request.add_header("Authorization", f"Bearer {server.token}")
+        with urllib.request.build_opener(*handlers).open(request, timeout=timeout) as response:
             return json.load(response)
     except urllib.error.HTTPError as error:
-        raise OLPError(f"{url} answered {error.code}: {_message(error)}") from None
+        if error.headers.get("Server") != "olp":
+            raise _NotOlp from None
+        kind = _NotOurs if error.code == 401 else OLPError
+        raise kind(f"{url} answered {error.code}: {_message(error)}") from None
     except TimeoutError:
         raise OLPError(f"{url} did not answer within {timeout:g} s") from None
     except (OSError, ValueError, HTTPException):
-        raise NotRunning(f"no OLP answers at {url}; is `olp serve` running?") from None
+        raise _NotOlp from None
 
 
 def _message(error: urllib.error.HTTPError) -> str:
@@ -51,3 +158,8 @@ def _message(error: urllib.error.HTTPError) -> str:
         return str(json.load(error)["error"]["message"])
     except (ValueError, KeyError, TypeError):
         return error.reason
+
+
+def warn(text: str) -> None:
+    """Tell a person what is no part of the answer."""
+    click.secho(f"olp: warning: {text}", fg="yellow", err=True, color=sys.stderr.isatty())

@@ -1,4 +1,4 @@
-"""Puts OLP into a client's own file: shown first, the old file kept beside it, all or nothing."""
+"""Puts OLP into a client's own files: shown first, the old ones kept, all of them or none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -17,38 +18,70 @@ from olp.connect.base import ANY_KEY, PLACEHOLDER, CannotMerge, Client, ClientFi
 from olp.errors import OLPError
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one file is to become; `old` is None where there is none yet."""
+
+    path: Path
+    old: str | None
+    new: str
+
+    @property
+    def is_one(self) -> bool:
+        """Whether anything changes."""
+        return self.old != self.new
+
+
 def path_of(file: ClientFile) -> Path:
     """Where the client's file is on this system, or would be."""
-    places = [
-        Path(text.replace("%APPDATA%", os.environ.get("APPDATA", "~"))).expanduser()
-        for text in file.candidates(sys.platform)
-    ]
+    folder = Path(file.folder(sys.platform, os.environ)).expanduser()
+    places = [folder / name for name in file.names]
     return next((place for place in places if place.exists()), places[0])
 
 
-def write(client: Client, target: Target, given: str | None) -> None:
-    """Merge OLP into the client's file; OLPError if that cannot be done safely."""
-    if client.file is None:
+def changes(client: Client, target: Target, given: str | None) -> Sequence[Change]:
+    """What OLP's entry makes of the client's files, nothing written yet; `given` is the first of
+    them where it is not at its usual place. OLPError if it cannot be put in safely."""
+    if not client.files:
         why = client.cannot or f"{client.title} has no file that could be written"
         raise OLPError(f"{why}; `olp connect {client.name}` shows what to do")
-    path = (Path(given) if given else path_of(client.file)).resolve()
+    paths = [path_of(file) for file in client.files]
+    if given:
+        paths[0] = Path(given)
+    return [
+        _merged(client, file, path.resolve(), target)
+        for file, path in zip(client.files, paths, strict=True)
+    ]
+
+
+def write(found: Sequence[Change]) -> dict[Path, Path | None]:
+    """Write what changes: each file's path with that of its old text, None if there was none."""
+    wanted = [change for change in found if change.is_one]
+    kept = {change.path: _keep(change.path) for change in wanted}
+    for number, change in enumerate(wanted):
+        try:
+            _replace(change.path, change.new)
+        except OLPError:
+            for before in wanted[:number]:
+                _restore(before)
+            raise
+    return kept
+
+
+def _restore(change: Change) -> None:
+    if change.old is None:
+        change.path.unlink(missing_ok=True)
+    else:
+        _replace(change.path, change.old)
+
+
+def _merged(client: Client, file: ClientFile, path: Path, target: Target) -> Change:
     old = _read(path)
     try:
-        new = client.file.merge(old or "", target)
+        return Change(path, old, file.merge(old or "", target))
     except CannotMerge as error:
         _print_instead(client, target)
         raise OLPError(f"{path} was not touched, since {error}; put the above in by hand") from None
-    if new == old:
-        click.echo(f"{path} is as it should be.")
-        return
-    click.echo("".join(_diff(path, old or "", new, target.key)), nl=False)
-    if sys.stdin.isatty() and not click.confirm(f"Write {path}?", default=True):
-        raise OLPError("nothing was written")
-    kept = _keep(path)
-    _replace(path, new)
-    click.echo(f"\nWritten: {path}" + (f"\nThe old one: {kept}" if kept else ""))
-    for note in (client.warning, *client.notes):
-        click.echo(f"- {note}" if note else "", nl=bool(note))
 
 
 def _print_instead(client: Client, target: Target) -> None:
@@ -67,13 +100,12 @@ def _read(path: Path) -> str | None:
         raise OLPError(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _diff(path: Path, old: str, new: str, key: str) -> Iterator[str]:
+def difference(change: Change, key: str) -> Iterator[str]:
     """What changes, without the key: what stands on a screen ends up in pictures of it."""
     secret = key not in (ANY_KEY, PLACEHOLDER)
-    lines = difflib.unified_diff(
-        old.splitlines(), new.splitlines(), str(path), str(path), lineterm="", n=2
-    )
-    for line in lines:
+    path = str(change.path)
+    before, after = (change.old or "").splitlines(), change.new.splitlines()
+    for line in difflib.unified_diff(before, after, path, path, lineterm="", n=2):
         yield (line.replace(key, f"{key[:8]}…") if secret else line) + "\n"
 
 
@@ -86,7 +118,10 @@ def _keep(path: Path) -> Path | None:
     while kept.exists():
         number += 1
         kept = path.with_name(f"{path.name}.olp-{datetime.now():%Y%m%d-%H%M%S}-{number}")
-    shutil.copy2(path, kept)
+    try:
+        shutil.copy2(path, kept)
+    except OSError as error:
+        raise OLPError(f"{kept} cannot be written: {error.strerror}") from None
     return kept
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import click
 
-from olp.cli import house
+from olp.cli import client, house
+from olp.cli.checkup import odd_here, wrong_here
+from olp.cli.groups import Group
+from olp.config import Config
 from olp.config.provenance import provenance, table
+from olp.errors import ConfigError
 from olp.providers import all_providers
+from olp.runtime import unit
 
 CONFIG = click.option(
     "--config", "config_file", metavar="FILE", help="Use this configuration file."
 )
 
 
-@click.group("config")
+@click.group("config", cls=Group)
 def command() -> None:
     """Show, check and locate the configuration."""
 
@@ -38,14 +44,27 @@ def show(config_file: str | None, as_json: bool) -> None:
 @command.command("check")
 @CONFIG
 def check(config_file: str | None) -> None:
-    """Say `ok`, or what is wrong and where (exit code 2)."""
-    house.read_config(config_file)
+    """Say `ok`, or all that is wrong and where (exit code 2), and what is probably not meant."""
+    loaded = house.look_at_config(config_file)
+    found = house.find_providers(loaded.config)
+    for problem in (*loaded.odd, *odd_here(loaded, found)):
+        client.warn(str(problem))
+    replace(loaded, wrong=(*loaded.wrong, *wrong_here(loaded, found))).checked()
     click.echo("ok")
 
 
 @command.command("path")
 @CONFIG
 def path(config_file: str | None) -> None:
-    """The configuration file in force, and whether it exists."""
+    """The configuration file in force, the file of secrets that a service reads, and the folder of
+    what OLP keeps."""
     file = house.config_path(config_file)
+    secrets = file.with_name(unit.SECRETS)
     click.echo(f"{file} ({'exists' if file.exists() else 'does not exist: the defaults apply'})")
+    told = "exists" if secrets.exists() else "does not exist: needed only for secrets of a service"
+    click.echo(f"{secrets} ({told})")
+    try:
+        config = house.look_at_config(config_file).config
+    except ConfigError:
+        config = Config()  # the file that was named is not there
+    click.echo(f"{house.state_of(config)} (what OLP keeps)")

@@ -5,24 +5,31 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
+from olp.cli import client as server
 from olp.cli import clientfile, house
 from olp.cli.keys import keyring_of
 from olp.config import Config
 from olp.connect import all_clients
 from olp.connect.base import ANY_KEY, PLACEHOLDER, Client, Target
+from olp.connect.known import with_told
 from olp.core.keys import TOKEN
 from olp.errors import OLPError
 from olp.runtime import lan
+from olp.runtime.local import local_servers
 
 ONLY_HERE = (
     "OLP listens only on this machine, so only clients on this machine reach it. To let others in: "
     'make a key (`olp keys add NAME`), set host = "0.0.0.0" in [server], and start OLP again.'
 )
+ASK_S = 2.0
+"""The longest that the running server is waited for; without it the usual values are taken."""
 
 
 @click.command("connect")
@@ -30,7 +37,8 @@ ONLY_HERE = (
 @click.option("--key", metavar="NAME|TOKEN", help="Whose key to use; - reads it from input.")
 @click.option("--host", metavar="NAME", help="The address that the client will use.")
 @click.option("--model", default="auto", show_default=True, help="A chain or model.")
-@click.option("--write", is_flag=True, help="Put it into the client's own file.")
+@click.option("--write", is_flag=True, help="Put it into the client's own files.")
+@click.option("--yes", is_flag=True, help="Write without asking.")
 @click.option("--file", metavar="FILE", help="The client's file, where it is not the usual one.")
 @click.option("--qr", is_flag=True, help="Show the address as a QR code.")
 @click.option("--qr-key", is_flag=True, help="Show the key as a QR code, too.")
@@ -40,18 +48,10 @@ def command(client: str | None, config_file: str | None, **options: Any) -> None
     """Show how to connect CLIENT; without one, list them all."""
     config = house.read_config(config_file).config
     chosen = _client(client) if client else None
-    write = options["write"]
-    key = _key(options["key"], config, must_be_real=write and _holds_key(chosen))
-    target = Target(_base(config, options["host"]), key, options["model"])
-    warnings = _warnings(config, options["host"], target)
-    if options["as_json"]:
-        click.echo(json.dumps(_as_json(chosen, target, warnings), indent=2))
-    elif chosen is None:
-        _list(target)
-    elif write:
-        clientfile.write(chosen, target, options["file"])
-    else:
-        _show(chosen, target)
+    key = _key(options["key"], config, must_be_real=options["write"] and _holds_key(chosen))
+    target, doubts = _known(config, Target(_base(config, options["host"]), key, options["model"]))
+    warnings = [*doubts, *_warnings(config, options, target, chosen)]
+    _act(chosen, target, warnings, options)
     for warning in () if options["as_json"] else warnings:
         click.secho(f"\nWARNING: {warning}", fg="yellow", err=True)
     if options["qr"] or options["qr_key"]:
@@ -60,15 +60,67 @@ def command(client: str | None, config_file: str | None, **options: Any) -> None
         _show_qr(target.key)
 
 
+def _act(
+    client: Client | None, target: Target, warnings: Sequence[str], options: Mapping[str, Any]
+) -> None:
+    """Print or write what was asked for."""
+    wrote: Mapping[Path, Path | None] | None = None
+    if options["write"] and client is not None:
+        wrote = _write(client, target, options)
+    if options["as_json"]:
+        click.echo(json.dumps(_as_json(client, target, warnings, wrote), indent=2))
+    elif client is None:
+        _list(target)
+    elif wrote is None:
+        _show(client, target)
+
+
+def _write(
+    client: Client, target: Target, options: Mapping[str, Any]
+) -> Mapping[Path, Path | None]:
+    """Show the change, ask, and write it: each path that was written with that of its old text."""
+    found, quiet = clientfile.changes(client, target, options["file"]), options["as_json"]
+    if not any(change.is_one for change in found):
+        for change in found if not quiet else ():
+            click.echo(f"{change.path} is as it should be.")
+        return {}
+    for change in found if not quiet else ():
+        click.echo("".join(clientfile.difference(change, target.key)), nl=False)
+    if not options["yes"]:
+        _ask([str(change.path) for change in found if change.is_one], quiet=quiet)
+    wrote = clientfile.write(found)
+    if not quiet:
+        _tell(client, wrote)
+    return wrote
+
+
+def _ask(paths: Sequence[str], *, quiet: bool) -> None:
+    """OLPError if somebody says no, or there is nobody to ask."""
+    told = " and ".join(paths)
+    if quiet or not sys.stdin.isatty():
+        raise OLPError(f"nothing was written, since nobody can be asked: --yes writes {told}")
+    if not click.confirm(f"Write {told}?", default=True):
+        raise OLPError("nothing was written")
+
+
+def _tell(client: Client, wrote: Mapping[Path, Path | None]) -> None:
+    click.echo()
+    for path, kept in wrote.items():
+        click.echo(f"Written: {path}" + (f"\nThe old one: {kept}" if kept else ""))
+    for note in filter(None, (client.warning, *client.notes)):
+        click.echo(f"- {note}")
+
+
 def _client(name: str) -> Client:
     clients = all_clients()
-    if name not in clients:
+    found = clients.get(name) or next((c for c in clients.values() if name in c.also), None)
+    if found is None:
         raise OLPError(f"there is no client {name!r}; known: {', '.join(clients)}")
-    return clients[name]
+    return found
 
 
 def _holds_key(client: Client | None) -> bool:
-    return client is not None and client.file is not None and client.file.holds_key
+    return client is not None and any(file.holds_key for file in client.files)
 
 
 # --- where and with which key ------------------------------------------------------------------
@@ -112,15 +164,43 @@ def _key(given: str | None, config: Config, *, must_be_real: bool) -> str:
     return PLACEHOLDER
 
 
-def _warnings(config: Config, host: str | None, target: Target) -> list[str]:
+def _known(config: Config, target: Target) -> tuple[Target, list[str]]:
+    """`target` with what the running server tells of its model, and what there is to doubt. Only a
+    server that has left its token for this user is asked: nothing else may be at its port."""
+    ours = (one.port for one in local_servers(house.state_of(config)))
+    if config.server.port not in ours:
+        return target, []
+    path = f"/v1/models/{urllib.parse.quote(target.model)}"
+    try:
+        return with_told(target, server.Link(config).call(path, timeout=ASK_S)), []
+    except server.NotRunning:
+        return target, []
+    except OLPError as error:
+        return target, [f"The server does not tell of the model {target.model}: {error}"]
+
+
+def _warnings(
+    config: Config, options: Mapping[str, Any], target: Target, chosen: Client | None
+) -> list[str]:
+    if chosen is not None and chosen.cannot:
+        return []
     found = []
-    if host is None and lan.is_loopback(config.server.host):
+    if options["host"] is None and lan.is_loopback(config.server.host):
         found.append(ONLY_HERE)
-    if target.key == PLACEHOLDER:
-        found.append(f"Put a key in the place of {PLACEHOLDER}: `olp keys add NAME` makes one.")
+    if target.key == PLACEHOLDER and chosen is not None:
+        found.append(_no_token(options["key"]))
     if target.base.startswith("https:"):
         found.append("The client's system must trust your certificate: `olp cert` says how.")
     return found
+
+
+def _no_token(name: str | None) -> str:
+    if name is None:
+        return f"Put a key in the place of {PLACEHOLDER}: `olp keys add NAME` makes one."
+    return (
+        f"OLP keeps no token, so put {name}'s in the place of {PLACEHOLDER}. If it is lost, "
+        f"`olp keys rotate {name}` makes a new one."
+    )
 
 
 # --- showing -----------------------------------------------------------------------------------
@@ -146,19 +226,31 @@ def _show(client: Client, target: Target) -> None:
         click.echo(f"- {note}")
 
 
-def _as_json(client: Client | None, target: Target, warnings: Sequence[str]) -> dict[str, Any]:
-    head = {"base_url": target.base, "model": target.model, "warnings": list(warnings)}
+def _as_json(
+    client: Client | None,
+    target: Target,
+    warnings: Sequence[str],
+    wrote: Mapping[Path, Path | None] | None,
+) -> dict[str, Any]:
+    head = {
+        "base_url": target.base,
+        "model": target.model,
+        "context_length": target.context,
+        "images": target.sees,
+        "warnings": list(warnings),
+    }
     if client is None:
         names = [{"name": c.name, "title": c.title} for c in all_clients().values()]
         return {**head, "clients": names}
-    file = str(clientfile.path_of(client.file)) if client.file else None
+    kept = {str(path): str(old) if old else None for path, old in (wrote or {}).items()}
     return {
         **head,
         "client": client.name,
         "cannot": client.cannot or None,
         "warning": client.warning or None,
         "notes": list(client.notes),
-        "file": file,
+        "files": [str(clientfile.path_of(file)) for file in client.files],
+        "written": None if wrote is None else kept,
         "snippets": [dataclasses.asdict(snippet) for snippet in client.snippets(target)],
     }
 

@@ -15,10 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from olp.cli import house
+from olp.cli.checkup import odd_here, wrong_here
 from olp.config import Config
 from olp.doctor import Finding, House, Patient, examine
 from olp.errors import ConfigError
-from olp.runtime.place import default_state
+
+CONFIGURATION = "configuration"
+FIX = "correct it, then: olp config check"
 
 MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yellow")}
 
@@ -27,14 +30,14 @@ MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yell
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(config_file: str | None, as_json: bool) -> None:
-    """Check this machine, and say how to put right what is wrong. It costs no quota.
+    """Check this machine, and say how to fix what is wrong. It costs no quota.
 
-    Exit code 0: all good. 1: something needs to be put right.
+    Exit code 0: all good. 1: something needs a fix.
     """
-    config, finding = _configuration(config_file)
+    config, findings = _configuration(config_file)
     with Console(stderr=True).status("") as status:
         rest = asyncio.run(examine(_house(config), lambda step: status.update(f"{step} …")))
-    findings = [finding, *rest]
+    findings += rest
     well = all(finding.ok is not False for finding in findings)
     if as_json:
         items = [dataclasses.asdict(finding) for finding in findings]
@@ -44,20 +47,25 @@ def command(config_file: str | None, as_json: bool) -> None:
     sys.exit(0 if well else 1)
 
 
-def _configuration(given: str | None) -> tuple[Config, Finding]:
-    """The configuration in force, or the defaults where it cannot be used."""
+def _configuration(given: str | None) -> tuple[Config, list[Finding]]:
+    """The configuration as far as it can be used, and what is wrong with it."""
     path = house.config_path(given)
     try:
-        config = house.read_config(given).config
+        loaded = house.look_at_config(given)
     except ConfigError as error:
-        fix = "correct it, then: olp config check"
-        return Config(), Finding("configuration", False, str(error), fix)
-    what = f"{path} is valid" if path.exists() else f"the defaults (there is no {path})"
-    return config, Finding("configuration", True, what)
+        return Config(), [Finding(CONFIGURATION, False, str(error), FIX)]
+    found = house.find_providers(loaded.config)
+    wrong = [*loaded.wrong, *wrong_here(loaded, found)]
+    findings = [Finding(CONFIGURATION, False, str(problem), FIX) for problem in wrong]
+    if not findings:
+        what = f"{path} is valid" if path.exists() else f"the defaults (there is no {path})"
+        findings = [Finding(CONFIGURATION, True, what)]
+    odd = [*loaded.odd, *odd_here(loaded, found)]
+    return loaded.config, findings + [Finding(CONFIGURATION, None, str(p)) for p in odd]
 
 
 def _house(config: Config) -> House:
-    state = Path(config.server.state_dir) if config.server.state_dir else None
+    state = house.state_of(config)
     found = house.find_providers(config)
     catalogue = house.catalogue_of(config, found)
     needed = {hop.provider for chain in catalogue.chains.values() for hop in chain.hops}
@@ -65,12 +73,12 @@ def _house(config: Config) -> House:
 
 
 def _patients(
-    config: Config, found: Mapping[str, house.Found], needed: set[str], state: Path | None
+    config: Config, found: Mapping[str, house.Found], needed: set[str], state: Path
 ) -> Sequence[Patient]:
     return [
         Patient(
             provider=item.provider,
-            setting=house.setting_of(item, config, state or default_state()),
+            setting=house.setting_of(item, config, state),
             installed=item.command is not None,
             enabled=item.enabled,
             needed=name in needed or bool(config.provider(name).enabled),
@@ -91,5 +99,5 @@ def _show(findings: Sequence[Finding]) -> None:
             table.add_row("", "", Text(f"fix: {finding.fix}", "bold"))
     console.print(table)
     bad = sum(finding.ok is False for finding in findings)
-    told = f"{bad} of {len(findings)} to put right" if bad else "All good."
+    told = f"{bad} of {len(findings)} to fix" if bad else "All good."
     console.print(Text(told, "bold red" if bad else "bold green"))

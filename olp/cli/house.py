@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 import platformdirs
 from msgspec import structs
 
-from olp.config import Config, Loaded, Thresholds, load
+from olp.config import Config, Here, Loaded, Problem, Thresholds, look
 from olp.core.background import Shapes
 from olp.core.books import Books
 from olp.core.cache import Cache
@@ -32,7 +33,7 @@ from olp.runtime.fleet import Fleet, Member
 from olp.runtime.keyring import Keyring
 from olp.runtime.log import Log
 from olp.runtime.people import People
-from olp.runtime.place import RunPlace
+from olp.runtime.place import RunPlace, default_state
 from olp.runtime.plan import Planner
 from olp.runtime.pool import Pool
 from olp.runtime.record import Record
@@ -52,23 +53,53 @@ def config_path(given: str | None) -> Path:
 
 
 def read_config(given: str | None, flags: Mapping[tuple[str, ...], Any] | None = None) -> Loaded:
-    """The configuration in force; ConfigError says what is wrong with it and where."""
+    """The configuration in force; ConfigError says all that is wrong with it and where."""
+    return look_at_config(given, flags).checked()
+
+
+def look_at_config(given: str | None, flags: Mapping[tuple[str, ...], Any] | None = None) -> Loaded:
+    """The configuration as far as it can be used, and what is wrong with it; ConfigError if there
+    is no file where one was named."""
     path = config_path(given)
-    try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        if given or os.environ.get("OLP_CONFIG"):
-            raise ConfigError("there is no such file", str(path)) from None
-        text = ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read: {error}", str(path)) from None
-    return load(
+    text, problem = _text_of(path, named=bool(given or os.environ.get("OLP_CONFIG")))
+    loaded = look(
         text,
         file=str(path),
         providers=tuple(all_providers()),
         environ=os.environ,
         flags=flags,
+        here=Here(str(path.absolute().parent), str(Path.home())),
     )
+    return replace(loaded, wrong=(problem, *loaded.wrong)) if problem else loaded
+
+
+def _text_of(path: Path, *, named: bool) -> tuple[str, Problem | None]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        if named:
+            raise ConfigError("there is no such file", str(path)) from None
+        return "", None
+    except OSError as error:
+        return "", Problem(f"it cannot be read: {error.strerror}", str(path))
+    try:
+        # What some editors of Windows call Unicode says so in its first two bytes.
+        utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        return data.decode("utf-16" if utf16 else "utf-8"), None
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        told = "this line is not UTF-8; save the file as UTF-8"
+        return data.decode("utf-8", "replace"), Problem(told, f"{path}:{line}")
+
+
+def state_of(config: Config) -> Path:
+    """The folder of what OLP keeps."""
+    return Path(config.server.state_dir) if config.server.state_dir else default_state()
+
+
+def demo_state(state: Path) -> Path:
+    """The folder of what `olp serve --demo` keeps, apart from the owner's."""
+    return state / "demo"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from typing import Any
 import click
 import msgspec
 
-from olp.cli import house
+from olp.cli import client, house
+from olp.cli.groups import Group
 from olp.config import Config
 from olp.core import keyfile
 from olp.core.chains import AUTO
@@ -22,14 +23,13 @@ from olp.core.ledger import Count
 from olp.errors import OLPError
 from olp.runtime.keyring import Keyring, new_id, new_token
 from olp.runtime.people import limits_of
-from olp.runtime.place import default_state
 from olp.runtime.record import Record
 
 CONFIG = click.option("--config", "config_file", metavar="FILE", help="Use this configuration.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group("keys")
+@click.group("keys", cls=Group)
 def command() -> None:
     """Say who may use OLP, and how much. Every change holds from the next request on.
 
@@ -38,14 +38,9 @@ def command() -> None:
     """
 
 
-def state_of(config: Config) -> Path:
-    """The folder of what OLP keeps."""
-    return Path(config.server.state_dir) if config.server.state_dir else default_state()
-
-
 def keyring_of(config: Config) -> Keyring:
     """The keys of the configured house."""
-    return Keyring(state_of(config))
+    return Keyring(house.state_of(config))
 
 
 # --- changes -----------------------------------------------------------------------------------
@@ -77,7 +72,7 @@ def _prompt(file: str) -> str:
     return text
 
 
-COUNT = click.IntRange(min=1)
+COUNT = click.IntRange(min=1, max=10**15)
 
 
 @command.command("add")
@@ -137,7 +132,7 @@ def _show_new(key: Key, token: str, as_json: bool, *, first: bool) -> None:
 def rotate(name: str, config_file: str | None, as_json: bool) -> None:
     """Give NAME a new key; the old one is refused from now on."""
     token = new_token()
-    keyring = keyring_of(house.read_config(config_file).config)
+    keyring = keyring_of(client.configured(config_file))
     _, keys = keyring.change(lambda keys: keyfile.rotated(keys, name, digest_of(token)))
     _show_new(named(keys, name), token, as_json, first=False)
 
@@ -148,7 +143,7 @@ def rotate(name: str, config_file: str | None, as_json: bool) -> None:
 @JSON
 def revoke(name: str, config_file: str | None, as_json: bool) -> None:
     """Take the key of NAME back: the next request with it is refused."""
-    keyring = keyring_of(house.read_config(config_file).config)
+    keyring = keyring_of(client.configured(config_file))
     before, keys = keyring.change(lambda keys: keyfile.revoked(keys, name, time.time()))
     key = next(key for key in keys if key.id == named(before, name).id)
     said = f"the key of {key.name} is revoked"
@@ -164,7 +159,7 @@ def revoke(name: str, config_file: str | None, as_json: bool) -> None:
 @JSON
 def rename(name: str, new: str, config_file: str | None, as_json: bool) -> None:
     """Call NAME by another name; the key, its limits and counts stay."""
-    keyring = keyring_of(house.read_config(config_file).config)
+    keyring = keyring_of(client.configured(config_file))
     _, keys = keyring.change(lambda keys: keyfile.renamed(keys, name, new))
     key = named(keys, new)
     said = f"{name} is {key.name} now"
@@ -179,7 +174,7 @@ def rename(name: str, new: str, config_file: str | None, as_json: bool) -> None:
 @JSON
 def list_(config_file: str | None, as_json: bool) -> None:
     """Everybody, and what they have used today."""
-    keys, used = _looked_up(house.read_config(config_file).config)
+    keys, used = _looked_up(client.configured(config_file))
     if as_json:
         told = [_told(key, used) for key in keys]
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
@@ -195,7 +190,7 @@ def list_(config_file: str | None, as_json: bool) -> None:
 @JSON
 def show(name: str, config_file: str | None, as_json: bool) -> None:
     """One key: what it permits, and what was used of it today."""
-    keys, used = _looked_up(house.read_config(config_file).config)
+    keys, used = _looked_up(client.configured(config_file))
     told = _told(named(keys, name), used)
     if as_json:
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
@@ -211,9 +206,11 @@ def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, Count]]:
     keyring = keyring_of(config)
     ring = keyring.look()
     if ring.trouble:
-        raise OLPError(f"{keyring.path}: {ring.trouble}; the server lets nobody in until then")
+        raise OLPError(
+            f"{keyring.path}: {ring.trouble}; until that is fixed the server refuses every request"
+        )
     today = day_of(time.time())
-    return ring.keys, Record(state_of(config) / "olp.db").people(today)
+    return ring.keys, Record(house.state_of(config) / "olp.db").people(today)
 
 
 def _told(key: Key, used: Mapping[str, Count] | None = None) -> dict[str, Any]:

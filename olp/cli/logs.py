@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from olp.cli import book, house
+from olp.cli import book, client
 from olp.runtime.accounts import Accounts
 
 POLL_S = 0.5
@@ -40,7 +40,7 @@ def command(
     config_file: str | None,
 ) -> None:
     """Show the last requests, one a line, in the order in which they ended."""
-    accounts = book.open_book(house.read_config(config_file).config)
+    accounts = book.open_book(book.state_in_use(client.configured(config_file)))
     persons = book.persons_of(accounts, person)
     if lines is None and since is None:
         lines = SHOWN_FIRST if follow else SHOWN

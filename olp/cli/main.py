@@ -10,12 +10,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from olp import __version__
-from olp.errors import OLPError
+from olp.cli.groups import Group
+from olp.errors import ConfigError, OLPError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("olp.cli.serve", "Start the server."),
     "keys": ("olp.cli.keys", "Say who may use OLP, and how much."),
-    "doctor": ("olp.cli.doctor", "Check this machine, and say how to put right what is wrong."),
+    "doctor": ("olp.cli.doctor", "Check this machine, and say how to fix what is wrong."),
     "status": ("olp.cli.status", "Show how the running server and its providers are."),
     "top": ("olp.cli.top", "Show the running server as it works."),
     "quota": ("olp.cli.quota", "Show what is left of every plan; lift a hold."),
@@ -25,7 +26,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "chain": ("olp.cli.chain", "Show which hops a model name stands for."),
     "connect": ("olp.cli.connect", "Show how to connect a client, or write its configuration."),
     "discover": ("olp.cli.discover", "List the OLP servers of the local network."),
-    "cert": ("olp.cli.cert", "Make certificates for https, and say how to trust them."),
+    "cert": (
+        "olp.cli.cert",
+        "Make certificates for https, and say how devices learn to trust them.",
+    ),
     "service": ("olp.cli.service", "Run OLP in the background, from boot on."),
     "backup": ("olp.cli.backup", "Write the configuration and the state into one file."),
     "restore": ("olp.cli.restore", "Put back what a backup holds."),
@@ -34,7 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Commands(click.Group):
+class Commands(Group):
     """A group that knows its commands by name and loads one when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -64,13 +68,16 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="olp")
 def cli() -> None:
-    """One address for every AI subscription in the house."""
+    """One address for all AI subscriptions in a household."""
 
 
 def main() -> None:
-    """Run the command line. A mistake that a person can put right is one line and exit code 2."""
+    """Run the command line. A mistake that a person can put right is a line and exit code 2."""
     try:
         cli()
+    except ConfigError as error:
+        click.echo("\n".join(f"olp: {line}" for line in str(error).splitlines()), err=True)
+        sys.exit(2)
     except OLPError as error:
         click.echo(f"olp: {error}", err=True)
         sys.exit(2)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from aiohttp import web
 
 from olp.errors import StartError
+from olp.runtime.tasks import Tasks
 from olp.server.door import Doors, GuardedRunner
 
 
 class MetricsSite:
     """One more port. `url` is its address once it listens."""
 
-    def __init__(self, application: web.Application) -> None:
-        self._runner = GuardedRunner(application, access_log=None, shutdown_timeout=0.1)
-        self._runner.doors = Doors(64)
+    def __init__(self, application: web.Application, tasks: Tasks) -> None:
+        self._runner = GuardedRunner(application, Doors(64), tasks)
         self.url = ""
 
     async def listen(self, where: str) -> None:

@@ -6,40 +6,57 @@ import asyncio
 import json
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
 from olp.cli import client, house
+from olp.cli.groups import Group
 from olp.config import Config
+from olp.core.words import counted
 from olp.runtime.log import Log
 from olp.runtime.place import RunPlace
 
 
-@click.group("quota", invoke_without_command=True)
+@click.group("quota", cls=Group, invoke_without_command=True)
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--cached", is_flag=True, help="Show what is known; ask no CLI.")
+@client.which
 @click.pass_context
-def command(ctx: click.Context, config_file: str | None, as_json: bool, cached: bool) -> None:
+def command(
+    ctx: click.Context,
+    config_file: str | None,
+    as_json: bool,
+    cached: bool,
+    port: int | None,
+    url: str | None,
+) -> None:
     """Show every plan: how full its windows are, when they reset, what is held back."""
-    config = house.read_config(config_file).config
-    ctx.obj = config
+    config = client.configured(config_file)
+    link = client.Link(config, port, url)
+    ctx.obj = config, link
     if ctx.invoked_subcommand is None:
-        plans = _plans(config, refresh=not cached)
-        click.echo(json.dumps(plans, indent=2) if as_json else "\n".join(pictures(plans)))
+        plans = _plans(config, link, refresh=not cached)
+        click.echo(json.dumps(plans, indent=2) if as_json else "\n".join(_screen(plans)))
+
+
+def _screen(plans: Mapping[str, Any]) -> list[str]:
+    if plans:
+        return pictures(plans)
+    return ["No CLI was found on PATH, so there is no plan to show: `olp doctor` tells more."]
 
 
 @command.command("clear")
 @click.argument("provider", required=False)
 @click.pass_obj
-def clear(config: Config, provider: str | None) -> None:
+def clear(given: tuple[Config, client.Link], provider: str | None) -> None:
     """Lift the quota hold of PROVIDER, or of all: the next request finds out."""
+    config, link = given
     path = f"/olp/quota/clear?provider={provider}" if provider else "/olp/quota/clear"
     if provider is not None and provider not in house.find_providers(config):
         raise click.BadParameter(f"no provider {provider!r}", param_hint="PROVIDER")
-    cleared = client.call(config, path, method="POST")["cleared"]
+    cleared = link.call(path, method="POST")["cleared"]
     click.echo(f"{cleared} hold{'s' if cleared != 1 else ''} lifted")
 
 
@@ -47,20 +64,19 @@ REFRESH_S = 90.0
 """Seconds that a refresh may take: the server gives each of a CLI's own queries 20 s."""
 
 
-def _plans(config: Config, *, refresh: bool) -> Mapping[str, Any]:
+def _plans(config: Config, link: client.Link, *, refresh: bool) -> Mapping[str, Any]:
     """By provider, from the running server, or from the CLIs themselves if there is none."""
     try:
         if refresh:
-            client.call(config, "/olp/quota/refresh", method="POST", timeout=REFRESH_S)
-        health = client.call(config, "/health")
+            link.call("/olp/quota/refresh", method="POST", timeout=REFRESH_S)
+        health = link.call("/health")
     except client.NotRunning:
         health = asyncio.run(_without_server(config, refresh=refresh))
     return {name: report["quota"] for name, report in health["providers"].items()}
 
 
 async def _without_server(config: Config, *, refresh: bool) -> Mapping[str, Any]:
-    state = config.server.state_dir
-    place = RunPlace(Path(state) if state else None)
+    place = RunPlace(house.state_of(config))
     place.open()
     try:
         service = house.build(config, house.find_providers(config), place, Log(level="error"))
@@ -79,10 +95,10 @@ def pictures(plans: Mapping[str, Any]) -> list[str]:
     """The plans as lines of text."""
     lines = []
     for name, plan in plans.items():
-        lines.append(f"{name}   {plan['requests_today']} requests through OLP today")
+        lines.append(f"{name}   {counted(plan['requests_today'], 'request')} through OLP today")
         lines += [f"  {_bar(window)}" for window in plan["windows"]]
         if not plan["windows"]:
-            lines.append("  the CLI tells nothing of its plan")
+            lines.append("  the CLI does not tell how much of the plan is used")
         for hold in plan["holds"]:
             what = hold["model"] or "all models"
             until = local(hold["resets_at"])
@@ -90,6 +106,23 @@ def pictures(plans: Mapping[str, Any]) -> list[str]:
                 f"  held back ({what}): resets {until}, next try in {hold['next_probe_s']} s"
             )
     return lines
+
+
+def used_up(plan: Mapping[str, Any]) -> str:
+    """Until when a plan answers nothing: what holds all of its models, else what resets first."""
+    holds = [hold for hold in plan["holds"] if hold["resets_at"] is not None]
+    whole = [hold["resets_at"] for hold in holds if hold["model"] is None]
+    full = [w["resets_at"] for w in plan["windows"] if w["used_percent"] >= 100 and w["resets_at"]]
+    until = max(whole or full, default=None) or min((h["resets_at"] for h in holds), default=None)
+    return "used up" if until is None else f"used up until {clock(until, datetime.now())}"
+
+
+def clock(epoch: float, now: datetime) -> str:
+    """A time of day, with the day where that is another one."""
+    at = datetime.fromtimestamp(epoch)
+    if at.date() == now.date():
+        return f"{at:%H:%M}"
+    return f"{at:%a %H:%M}" if (at - now).days < 6 else f"{at:%Y-%m-%d %H:%M}"
 
 
 def _bar(window: Mapping[str, Any]) -> str:
@@ -108,4 +141,4 @@ def local(epoch: float | None) -> str:
     """A time, as the owner's clock shows it."""
     if epoch is None:
         return "at an unknown time"
-    return datetime.fromtimestamp(epoch).astimezone().strftime("%a %H:%M")
+    return clock(epoch, datetime.now())

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from olp.cli import house
-from olp.cli.keys import state_of
-from olp.config import load
+from olp.config import Here, load
+from olp.core.words import counted
 from olp.providers import all_providers
 from olp.runtime import backup
 
@@ -26,11 +26,17 @@ def command(file: str, config_file: str | None) -> None:
         config = house.read_config(config_file).config
     else:
         # Where the state belongs is for the configuration to say that comes with it.
-        names = tuple(all_providers())
-        config = load(text, file=f"{file}:{path.name}", providers=names, environ=os.environ).config
-    state = state_of(config)
+        here = Here(str(path.absolute().parent), str(Path.home()))
+        config = load(
+            text,
+            file=f"{file}:{path.name}",
+            providers=tuple(all_providers()),
+            environ=os.environ,
+            here=here,
+        ).config
+    state = house.state_of(config)
     done = backup.restore(source, path, state, datetime.now())
-    click.echo(f"Restored: {done.files} files; what OLP keeps is in {done.state}")
+    click.echo(f"Restored: {counted(done.files, 'file')}; what OLP keeps is in {done.state}")
     for aside in done.aside:
         click.echo(f"What was there before: {aside}")
     click.echo("A CLI's own login may have been renewed since: `olp doctor` tells.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from olp.cli import house
 from olp.cli.metrics_site import MetricsSite
 from olp.config import Config
 from olp.errors import OLPError, StartError
-from olp.runtime.keyring import LocalToken
+from olp.runtime.local import LocalToken
 from olp.runtime.log import Log
 from olp.runtime.mdns import announce
 from olp.runtime.notify import Supervisor
@@ -52,28 +53,27 @@ class Running:
         self._shown = shown
         self._tasks = Tasks(log)
         self._server = Server(service, config)
-        self._metrics = MetricsSite(self._server.metrics_application())
+        self._metrics = MetricsSite(self._server.metrics_application(), self._tasks)
         # A handler whose client has left must be cancelled, or the CLI would go on for nobody.
         self._local: LocalToken | None = None
         self.runner = GuardedRunner(
             self._server.application(),
+            Doors(),
+            self._tasks,
+            self._shown.context if self._shown else None,
             handler_cancellation=True,
-            access_log=None,
-            shutdown_timeout=0.1,
         )
-        self.runner.doors = Doors()
 
     async def listen(self) -> None:
         """Take the port; StartError if it cannot be had."""
         await self.runner.setup()
         host, port = self.config.server.host, self.config.server.port
-        context = self._shown.context if self._shown else None
         try:
-            await web.TCPSite(self.runner, host, port, ssl_context=context).start()
+            await web.TCPSite(self.runner, host, port).start()
         except OSError as error:
             raise StartError(f"cannot listen on {host} port {port}: {error.strerror}") from None
         actual = self.runner.addresses[0][1]
-        scheme = "https" if context else "http"
+        scheme = "https" if self._shown else "http"
         self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{actual}"
         self._let_owner_in(actual)
         if self.config.metrics.listen:
@@ -81,13 +81,14 @@ class Running:
             self._log.info("serving_metrics", url=self._metrics.url)
         self.service.open()
         if self.config.server.announce:
-            told = announce(host, actual, tls=context is not None, log=self._log)
+            told = announce(host, actual, tls=self._shown is not None, log=self._log)
             self._tasks.spawn(told, "announcement")
 
     def _let_owner_in(self, port: int) -> None:
         """Let the owner's commands on this machine ask without a key."""
         try:
-            self._local = LocalToken(self._place.state, port)
+            url = re.sub(r"//(0\.0\.0\.0|\[::\])", "//127.0.0.1", self.url)
+            self._local = LocalToken(self._place.state, port, url, self.config.server.tls_cert)
         except OSError as error:
             self._log.warn("no_local_token", reason=error.strerror)
             return

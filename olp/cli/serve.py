@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,19 @@ import click
 
 from olp import __version__
 from olp.cli import house
-from olp.cli.keys import keyring_of
+from olp.cli.checkup import odd_here
 from olp.cli.running import Read, run, running
-from olp.config import Config
+from olp.config import Config, Problem
 from olp.errors import StartError
-from olp.runtime.keyring import Ring
+from olp.runtime.keyring import Keyring, Ring
 from olp.runtime.log import LEVELS, Libraries, Log
 from olp.runtime.notify import Supervisor
 from olp.runtime.place import RunPlace
 from olp.runtime.service import Service
 
 EXAMPLE = '{"model":"auto","stream":true,"messages":[{"role":"user","content":"hi"}]}'
+
+DEMO = ["This is the demo: no subscription is used, and its requests are not in your own records."]
 
 
 @click.command("serve")
@@ -52,13 +54,15 @@ def command(
         ("server", name): value for name, value in given.items() if value is not None
     }
 
+    log = Log(level=log_level)
+    notes = Notes(log, demo=demo)
+
     def read() -> tuple[Config, Mapping[str, house.Found]]:
-        return _read(config_file, flags, demo=demo)
+        return _read(config_file, flags, notes)
 
     config, found = read()
-    log = Log(level=log_level)
     logging.getLogger().addHandler(Libraries(log))
-    place = RunPlace(Path(config.server.state_dir) if config.server.state_dir else None)
+    place = RunPlace(_state(config, demo=demo), house.state_of(config) if demo else None)
     swept = place.open()
     try:
         if not demo:
@@ -67,7 +71,7 @@ def command(
             log.warn("swept", processes=swept)
         _watch_by_descriptor()
         gc.freeze()  # the modules live as long as the server: not to be looked through again
-        asyncio.run(_serve(config, found, place, log, read))
+        asyncio.run(_serve(config, found, place, log, read, notes))
     finally:
         place.close()
 
@@ -81,17 +85,46 @@ def _watch_by_descriptor() -> None:
             asyncio.set_child_watcher(asyncio.PidfdChildWatcher())
 
 
+class Notes:
+    """What is odd in the configuration: told in the greeting, and after a change in the log."""
+
+    def __init__(self, log: Log, *, demo: bool) -> None:
+        self.demo = demo
+        self._log = log
+        self._greeted = False
+        self.first: Sequence[Problem] = ()
+
+    def take(self, problems: Iterable[Problem]) -> None:
+        """What was found by one reading."""
+        if not self._greeted:
+            self.first = tuple(problems)
+        for problem in problems if self._greeted else ():
+            self._log.warn("configuration_odd", where=problem.where, told=problem.message)
+
+    def greeted(self) -> Sequence[str]:
+        """The first ones, for the greeting."""
+        self._greeted = True
+        return [f"WARNING: {problem}" for problem in self.first]
+
+
+def _state(config: Config, *, demo: bool) -> Path:
+    """The state folder; the demo has one of its own, so that its requests are not in the book."""
+    state = house.state_of(config)
+    return house.demo_state(state) if demo else state
+
+
 def _read(
-    file: str | None, flags: Mapping[tuple[str, ...], Any], *, demo: bool
+    file: str | None, flags: Mapping[tuple[str, ...], Any], notes: Notes
 ) -> tuple[Config, Mapping[str, house.Found]]:
     """The configuration and the CLIs that are here; StartError if that is nothing to serve with."""
-    config = house.read_config(file, flags).config
-    if demo:
-        config = house.with_demo(config)
-    _check_exposure(config, keyring_of(config).look())
+    demo = notes.demo
+    loaded = house.read_config(file, flags)
+    config = house.with_demo(loaded.config) if demo else loaded.config
+    _check_exposure(config, Keyring(_state(config, demo=demo)).look())
     found = house.find_providers(config, demo=demo)
     if not any(item.enabled for item in found.values()):
         raise StartError(_nothing_found(found))
+    notes.take([*loaded.odd, *([] if demo else odd_here(loaded, found))])
     return config, found
 
 
@@ -124,18 +157,30 @@ def _nothing_found(found: Mapping[str, house.Found]) -> str:
 
 
 async def _serve(
-    config: Config, found: Mapping[str, house.Found], place: RunPlace, log: Log, read: Read
+    config: Config,
+    found: Mapping[str, house.Found],
+    place: RunPlace,
+    log: Log,
+    read: Read,
+    notes: Notes,
 ) -> None:
     async with running(config, found, place, log) as server:
-        _greet(server.url, found, server.service, config)
+        _greet(server.url, found, server.service, config, notes)
         log.info("serving", url=server.url, version=__version__)
         if not (_is_loopback(config.server.host) or server.service.people.ring.on):
             log.warn("anonymous_access", host=config.server.host)
         await run(server, read, Supervisor(os.environ), log)
+    log.close()
     log.info("stopped")
 
 
-def _greet(url: str, found: Mapping[str, house.Found], service: Service, config: Config) -> None:
+def _greet(
+    url: str,
+    found: Mapping[str, house.Found],
+    service: Service,
+    config: Config,
+    notes: Notes,
+) -> None:
     lines = [f"OLP {__version__} listens on {url}/v1", "", "CLIs"]
     for name, item in found.items():
         if item.provider.facts.rank or item.enabled:
@@ -145,14 +190,18 @@ def _greet(url: str, found: Mapping[str, house.Found], service: Service, config:
         lines.append(f"  {name:9} {' > '.join(map(str, chain.hops))}")
     with_key = " -H 'Authorization: Bearer olp_…'" if service.people.ring.on else ""
     lines += ["", "Try it", f"  curl -N {url}/v1/chat/completions{with_key} -d '{EXAMPLE}'", ""]
-    lines += [*_about_keys(service.people.ring, config), ""]
+    about = DEMO if notes.demo else _about_keys(service.people.ring, config)
+    lines += [*about, "", *notes.greeted()]
     click.echo("\n".join(lines))
     sys.stdout.flush()
 
 
 def _about_keys(ring: Ring, config: Config) -> list[str]:
     if ring.trouble:
-        return ["WARNING: nobody is let in, because the keys cannot be read:", f"  {ring.trouble}"]
+        return [
+            "WARNING: every request is refused, because the keys cannot be read:",
+            f"  {ring.trouble}",
+        ]
     if ring.on:
         active = sum(key.state(time.time()) == "active" for key in ring.keys)
         lines = [f"Keys are on: each request needs one, and {active} can be used (olp keys list)."]
@@ -171,5 +220,5 @@ def _described(item: house.Found) -> str:
     if not item.enabled and item.command is not None:
         return "switched off"
     if item.command is None:
-        return f"not found; install it with: {item.provider.facts.install}"
+        return f"not found; to install it: {item.provider.facts.install}"
     return " ".join(item.command) if item.provider.facts.rank else "built in"

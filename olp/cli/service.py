@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from olp.cli import client, house
+from olp.cli.groups import Group
 from olp.config import Config
 from olp.errors import OLPError
 from olp.runtime import unit
@@ -25,7 +26,7 @@ DRY = click.option("--dry-run", is_flag=True, help="Show what would be done, and
 MAC = sys.platform == "darwin"
 
 
-@click.group("service")
+@click.group("service", cls=Group)
 def command() -> None:
     """Run OLP in the background, from boot on: systemd for users, or launchd."""
 
@@ -40,7 +41,8 @@ def install(config_file: str | None, dry_run: bool) -> None:
     """
     config = house.read_config(config_file).config
     path = house.config_path(config_file).absolute()
-    job = unit.job(os.environ, path if path.exists() else None, config.server.drain_s, Path.home())
+    drain_s = config.server.drain_s
+    job = unit.job(os.environ, path, drain_s, Path.home(), named=path.exists())
     file = _file()
     text = unit.launchd_agent(job) if MAC else unit.systemd_unit(job)
     commands = unit.launchd_commands(file, os.getuid()) if MAC else unit.systemd_commands()
@@ -82,7 +84,7 @@ def uninstall(dry_run: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(config_file: str | None, as_json: bool) -> None:
     """Whether it is installed, runs, and answers. Exit code 0: it does."""
-    config = house.read_config(config_file).config
+    config = client.configured(config_file)
     file = _file()
     found = {
         "installed": file.exists(),
@@ -179,6 +181,6 @@ def _launchd_state() -> Mapping[str, object]:
 
 def _answers(config: Config) -> bool:
     try:
-        return bool(client.call(config, "/healthz", timeout=5))
+        return bool(client.Link(config).call("/healthz", timeout=5))
     except OLPError:
         return False

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from olp.cli import book, client, house
-from olp.cli.quota import local, pictures
-from olp.config import Config
+from olp.cli import book, client
+from olp.cli.quota import pictures, used_up
+from olp.core.words import counted
 from olp.errors import OLPError
 
 FAILURES = 5
@@ -20,27 +20,28 @@ FAILURES = 5
 @click.command("status")
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(config_file: str | None, as_json: bool) -> None:
+@client.which
+def command(config_file: str | None, as_json: bool, port: int | None, url: str | None) -> None:
     """Show plans, chains, the requests that are being answered, and what went wrong last."""
-    status = look(house.read_config(config_file).config)
+    status = look(client.Link(client.configured(config_file), port, url))
     click.echo(json.dumps(status, indent=2) if as_json else "\n".join(screen(status)))
 
 
-def look(config: Config) -> dict[str, Any]:
+def look(link: client.Link) -> dict[str, Any]:
     """The server's report, and the last requests in the book that went wrong."""
-    health = client.call(config, "/health")
+    health = link.call("/health")
     try:
-        failures = book.open_book(config).requests(limit=FAILURES, in_vain=True)
+        failures = book.open_book(link.state).requests(limit=FAILURES, in_vain=True)
     except OLPError:
         failures = []  # the report says what is wrong with the book
-    return {**health, "last_failures": failures}
+    return {**health, "url": link.url, "last_failures": failures}
 
 
 def screen(status: Mapping[str, Any]) -> list[str]:
     """The report as lines of text."""
     lines = [
-        f"OLP {status['version']}: {status['status']}, up {_span(status['uptime_s'])}, "
-        f"{len(status['live'])} in the air"
+        f"OLP {status['version']} at {status['url']}: {status['status']}, "
+        f"up {_span(status['uptime_s'])}, {len(status['live'])} in flight"
     ]
     if status["record"] != "ok":
         lines.append(f"the record cannot be written: {status['record']}")
@@ -80,19 +81,25 @@ def _failures(failures: Sequence[dict[str, Any]]) -> list[str]:
 def _state(provider: Mapping[str, Any]) -> str:
     slots = provider["slots"]
     rate = provider["success_rate"]
-    seen = "no request yet" if rate is None else f"{rate:.0%} of the last {provider['attempts']}"
-    state = provider["state"]
-    if state == "used_up":
-        [resets_at] = [h["resets_at"] for h in provider["quota"]["holds"] if h["model"] is None]
-        state = f"used up until {local(resets_at)}" if resets_at else "used up"
-    text = f"{state}, {seen}, {slots['active']} of {slots['max']} slots taken"
+    attempts = counted(provider["attempts"], "attempt")
+    seen = "" if rate is None else f"{rate:.0%} of the last {attempts} answered, "
+    word = "not asked yet" if provider["state"] == "unknown" else _word(provider)
+    text = f"{word}, {seen}{slots['active']} of {counted(slots['max'], 'slot')} in use"
     if queued := provider["queued"]:
         text += f", {queued} waiting for one"
     if failure := provider["last_failure"]:
         text += f"; last failure {_span(failure['age_s'])} ago: {failure['code']}"
     if fix := provider.get("fix"):
-        text += f"; put it right with: {fix}"
+        text += f"; fix: {fix}"
     return text
+
+
+def _word(provider: Mapping[str, Any]) -> str:
+    """How it is, in a word or two. A plan that is used up is no fault of anybody's."""
+    code = (provider["last_failure"] or {}).get("code")
+    if provider["state"] == "failing" and code == "QUOTA_EXHAUSTED":
+        return used_up(provider["quota"])
+    return used_up(provider["quota"]) if provider["state"] == "used_up" else provider["state"]
 
 
 def _span(seconds: float) -> str:

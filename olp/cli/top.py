@@ -7,9 +7,8 @@ import time
 
 import click
 
-from olp.cli import client, house
+from olp.cli import client
 from olp.cli.status import look, screen
-from olp.config import Config
 from olp.errors import OLPError
 
 REFRESH_S = 1.0
@@ -18,32 +17,33 @@ REFRESH_S = 1.0
 
 @click.command("top")
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
-def command(config_file: str | None) -> None:
+@client.which
+def command(config_file: str | None, port: int | None, url: str | None) -> None:
     """Show the running server as it works, until Ctrl-C. Without a terminal: once."""
-    config = house.read_config(config_file).config
+    link = client.Link(client.configured(config_file), port, url)
     if not sys.stdout.isatty():
-        click.echo("\n".join(screen(look(config))))
+        click.echo("\n".join(screen(look(link))))
         return
-    look(config)  # a server that is not there is an error, and one that goes away later is not
+    look(link)  # a server that is not there is an error, and one that goes away later is not
     try:
-        _watch(config)
+        _watch(link)
     except KeyboardInterrupt:
         return
 
 
-def _watch(config: Config) -> None:
+def _watch(link: client.Link) -> None:
     from rich.live import Live
     from rich.text import Text
 
     with Live(screen=True, auto_refresh=False) as live:
         while True:
-            live.update(Text(_lines(config), no_wrap=True, overflow="ellipsis"), refresh=True)
+            live.update(Text(_lines(link), no_wrap=True, overflow="ellipsis"), refresh=True)
             time.sleep(REFRESH_S)
 
 
-def _lines(config: Config) -> str:
+def _lines(link: client.Link) -> str:
     try:
-        return "\n".join(screen(look(config)))
+        return "\n".join(screen(look(link)))
     except client.NotRunning as error:
         return f"{error}\nlooking again each second; Ctrl-C ends this"
     except OLPError as error:

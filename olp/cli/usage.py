@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from olp.cli import book, house
+from olp.cli import book, client
+from olp.core.words import counted
 from olp.runtime.accounts import BY, SINCE, By
 
 BAR = 20
@@ -40,7 +41,7 @@ def command(
     """Show who used how much of what: requests, tokens, and what the CLIs say it would cost."""
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
-    accounts = book.open_book(house.read_config(config_file).config)
+    accounts = book.open_book(book.state_in_use(client.configured(config_file)))
     told = accounts.told(by, book.span_of(since, until), book.persons_of(accounts, person))
     if as_json:
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
@@ -87,7 +88,7 @@ def _show(told: Mapping[str, Any]) -> None:
 
 
 TITLES = (
-    *("requests", "failed", "refused", "hung up", "tokens in", "cached", "tokens out", "cost"),
+    *("requests", "failed", "refused", "client left", "tokens in", "cached", "tokens out", "cost"),
     "first content",
 )
 
@@ -135,9 +136,9 @@ def _footnotes(total: Mapping[str, Any]) -> list[str]:
     notes = []
     if total["cost_estimate_usd"] is not None:
         stated, requests = total["requests_with_cost"], total["requests"]
-        notes.append(f"≈ {ESTIMATE} (of {stated:,} of {requests:,} requests)")
+        notes.append(f"≈ {ESTIMATE} (of {stated:,} of {counted(requests, 'request')})")
     if total["estimated"]:
         notes.append(
-            f"~ of {total['estimated']:,} requests the tokens are an estimate: they were cut short"
+            f"~ the tokens of {counted(total['estimated'], 'request')} are an estimate: cut short"
         )
     return notes

@@ -1,11 +1,13 @@
 """The whole configuration: its shape, its strict reading, and where each value came from.
 
-Nothing here opens a file. `schema` is the shape, `load` turns text into it or says precisely what
-is wrong and in which line, `render` prints it back and writes the commented template.
+Nothing here opens a file. `schema` is the shape, `load` turns text into it or says all that is
+wrong and in which lines, `render` writes the commented template.
 """
 
 from olp.config.background import BackgroundConfig, BackgroundShape
-from olp.config.load import Loaded, load
+from olp.config.load import Loaded, load, look
+from olp.config.paths import Here
+from olp.config.problem import Problem
 from olp.config.schema import (
     BreakerConfig,
     CacheConfig,
@@ -27,9 +29,11 @@ __all__ = [
     "CacheConfig",
     "ChainConfig",
     "Config",
+    "Here",
     "ImagesConfig",
     "Loaded",
     "MetricsConfig",
+    "Problem",
     "ProviderConfig",
     "RecordConfig",
     "RoutingConfig",
@@ -37,4 +41,5 @@ __all__ = [
     "Thresholds",
     "WorkersConfig",
     "load",
+    "look",
 ]

@@ -16,6 +16,12 @@ _ASSIGN = re.compile(
 )
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines as an editor shows them, whatever they end with. The mark that some editors put at
+    the beginning of a file is no part of the first."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
 def _parts(dotted: str) -> tuple[str, ...]:
     found = re.findall(r"""[\w-]+|"[^"]*"|'[^']*'""", dotted)
     return tuple(part.strip("\"'") for part in found)
@@ -28,7 +34,7 @@ def line_of(text: str, path: Sequence[str]) -> int | None:
     best: tuple[int, int] | None = None
     table: tuple[str, ...] = ()
     counts: dict[tuple[str, ...], int] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines_of(text), 1):
         if header := _HEADER.match(line):
             table = here = _parts(header["path"])
             if line.lstrip().startswith("[["):

@@ -2,69 +2,82 @@
 
 A value comes from a flag, else the environment (`OLP_SECTION_KEY`), else the file, else its
 default. A key that nobody knows, a wrong type or an impossible value is a `ConfigError` that names
-the file, the line and the nearest valid key.
+the file, the line and the nearest valid key; all that is wrong is told at once.
 """
 
 from __future__ import annotations
 
-import difflib
-import math
-import re
-import tomllib
-import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-import regex
-
 from olp.config.background import BackgroundShape
+from olp.config.checks import Findings, check, nearest
 from olp.config.lines import line_of
+from olp.config.mend import mended
+from olp.config.options import Section
+from olp.config.options import sections as described
+from olp.config.paths import Here, resolved
+from olp.config.problem import Problem
 from olp.config.schema import ChainConfig, Config, ProviderConfig
+from olp.config.values import Path, chain, table
+from olp.config.variables import Variables, sections
 from olp.errors import ConfigError
-from olp.model import MAX_HOPS, Hop, is_model_id
-
-Path = tuple[str, ...]
-
-_CHAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A valid configuration. `sources` says where each value that is not a default came from."""
+    """A configuration. `sources` says where each value that is not a default came from. `wrong` is
+    what cannot be used and was left out, `odd` what is surely not meant."""
 
     config: Config
     sources: Mapping[Path, str]
+    wrong: Sequence[Problem] = ()
+    odd: Sequence[Problem] = ()
+
+    def checked(self) -> Loaded:
+        """The same; ConfigError with everything that is wrong, if anything is."""
+        if self.wrong:
+            raise ConfigError.of([(problem.message, problem.where) for problem in self.wrong])
+        return self
 
 
-def load(
+def load(text: str, **more: Any) -> Loaded:
+    """Read one configuration, as `look` does; ConfigError if anything in it is wrong."""
+    return look(text, **more).checked()
+
+
+def look(
     text: str,
     *,
     file: str,
     providers: Sequence[str],
     environ: Mapping[str, str] | None = None,
     flags: Mapping[Path, Any] | None = None,
+    here: Here | None = None,
 ) -> Loaded:
-    """Read one configuration. `providers` are the CLIs this program can drive."""
+    """Read what can be read of one configuration. `providers` are the CLIs this program can drive;
+    `here` says what paths in it begin from."""
     raw: dict[str, Any] = {}
     sources: dict[Path, str] = {}
-    for path, value in _leaves(_parse(text, file)):
+    found = Findings(_Where(text, file, sources))
+    read = mended(text)
+    found.wrong += [Problem(message, f"{file}:{line}") for line, message in read.faults]
+    for path, value in _leaves(read.tree):
         line = line_of(text, path)
         _set(raw, path, value, sources, f"{file}:{line}" if line else file)
-    for path, value, name in _from_environment(environ or {}):
-        _set(raw, path, value, sources, name)
+    variables = Variables(environ or {}, providers, file)
+    found.wrong += variables.wrong
+    found.odd += variables.odd
+    for setting, value, name in variables.settings:
+        _set(raw, setting, value, sources, name)
     for path, value in (flags or {}).items():
         _set(raw, path, value, sources, f"--{path[-1].replace('_', '-')}")
-    where = _Where(text, file, sources)
-    _check_numbers(raw, where)
-    _check_keys(raw, providers, where)
-    config = _convert(raw, where)
-    _check_server(config, where)
-    _check_chains(config, providers, where)
-    _check_models(config, where)
-    _check_background(config, providers, where)
-    return Loaded(config, sources)
+    _check_keys(raw, providers, found)
+    config = check(_convert(raw, found), providers, found)
+    if here is not None:
+        config = resolved(config, sources, file, here, found)
+    return Loaded(config, sources, _in_order(found.wrong), _in_order(found.odd))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +97,14 @@ class _Where:
         return f"{self.file}:{line}" if line else self.file
 
 
-def _parse(text: str, file: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        line = int(found[1]) if found else len(text.splitlines())
-        message = re.sub(r" \(at .*\)$", "", str(error))
-        raise ConfigError(message, f"{file}:{line}") from None
+def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """By their lines, each once; what stands in no file is first."""
+
+    def line(problem: Problem) -> int:
+        number = problem.where.rpartition(":")[2]
+        return int(number) if number.isdecimal() else 0
+
+    return tuple(sorted(dict.fromkeys(problems), key=line))
 
 
 def _leaves(tree: Mapping[str, Any], path: Path = ()) -> Iterable[tuple[Path, Any]]:
@@ -115,161 +128,71 @@ def _set(
     sources[path] = source
 
 
-def _sections() -> dict[str, type[msgspec.Struct]]:
-    """The tables whose keys are fixed: `[server]`, `[routing]`, …"""
-    hints = typing.get_type_hints(Config)
-    return {
-        name: kind
-        for name, kind in hints.items()
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-    }
+# --- keys --------------------------------------------------------------------------------------
 
 
-def _from_environment(environ: Mapping[str, str]) -> Iterable[tuple[Path, Any, str]]:
-    known = {
-        f"OLP_{section}_{key}".upper(): (section, key)
-        for section, kind in _sections().items()
-        for key in kind.__struct_fields__
-    }
-    prefixes = tuple(f"OLP_{section.upper()}_" for section in _sections())
-    for name, value in environ.items():
-        if name in known:
-            yield known[name], _toml_value(value), name
-        elif name.startswith(prefixes):
-            raise ConfigError(f"no such setting{_nearest(name, known)}", name)
-
-
-def _toml_value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(known))}"
-
-
-def _check_keys(raw: Mapping[str, Any], providers: Sequence[str], where: _Where) -> None:
-    _known(raw, Config.__struct_fields__, (), where)
-    for section, kind in _sections().items():
-        _known(raw.get(section), kind.__struct_fields__, (section,), where)
-    _known(raw.get("providers"), providers, ("providers",), where)
-    for table, kind in (("providers", ProviderConfig), ("chains", ChainConfig)):
-        inner = raw.get(table)
-        for name, value in (inner if isinstance(inner, dict) else {}).items():
-            _known(value, kind.__struct_fields__, (table, name), where)
+def _check_keys(raw: dict[str, Any], providers: Sequence[str], found: Findings) -> None:
+    _known(raw, Config.__struct_fields__, (), found)
+    for section, kind in sections().items():
+        _known(raw.get(section), kind.__struct_fields__, (section,), found)
+    _known(raw.get("providers"), providers, ("providers",), found)
+    for name, kind in (("providers", ProviderConfig), ("chains", ChainConfig)):
+        inner = raw.get(name)
+        for key, value in (inner if isinstance(inner, dict) else {}).items():
+            _known(value, kind.__struct_fields__, (name, key), found)
     background = raw.get("background")
     shapes = background.get("shapes") if isinstance(background, dict) else None
     for index, shape in enumerate(shapes if isinstance(shapes, list) else []):
         path = ("background", "shapes", str(index))
-        _known(shape, BackgroundShape.__struct_fields__, path, where)
+        _known(shape, BackgroundShape.__struct_fields__, path, found)
 
 
-def _check_numbers(raw: Mapping[str, Any], where: _Where) -> None:
-    """TOML knows a number that is none, and no bound would refuse it."""
-    for path, value in _leaves(raw):
-        if isinstance(value, float) and math.isnan(value):
-            raise ConfigError(f"{'.'.join(path)}: not a number", where(path))
-
-
-def _known(table: object, known: Sequence[str], path: Path, where: _Where) -> None:
-    if not isinstance(table, dict):
+def _known(given: object, known: Sequence[str], path: Path, found: Findings) -> None:
+    if not isinstance(given, dict):
         return
-    for key in table:
-        if key not in known:
-            place = f"[{'.'.join(path)}]" if path else "the top level"
-            raise ConfigError(
-                f"unknown key {key!r} in {place}{_nearest(key, known)}", where((*path, key))
-            )
+    for key in [key for key in given if key not in known]:
+        place = f"in [{'.'.join(path)}]" if path else "at the top level"
+        told = f"unknown key {key!r} {place}{_elsewhere(key, path) or nearest(key, known)}"
+        found.is_wrong(told, (*path, key))
+        del given[key]
 
 
-def _convert(raw: Mapping[str, Any], where: _Where) -> Config:
-    """The whole, its two tables of free names item by item: msgspec does not name their keys."""
-    named: dict[str, dict[str, Any]] = {}
-    hints = typing.get_type_hints(Config, include_extras=True)
-    for table in ("chains", "providers"):
-        items = _checked(raw.get(table, {}), dict[str, Any], (table,), where)
-        kind = typing.get_args(hints[table])[1]
-        named[table] = {
-            name: _checked(value, kind, (table, name), where) for name, value in items.items()
-        }
-    rest = {key: value for key, value in raw.items() if key not in named}
-    config: Config = _checked(rest, Config, (), where)
-    return msgspec.structs.replace(config, **named)
+def _elsewhere(key: str, path: Path) -> str:
+    """The table that a key belongs into, if it stands outside of it."""
+    homes = [name for name, kind in sections().items() if key in kind.__struct_fields__]
+    if key in ProviderConfig.__struct_fields__ and not homes:
+        homes = ["providers.NAME"]
+    return f"; it belongs below [{homes[0]}]" if len(homes) == 1 and path[:1] != (homes[0],) else ""
 
 
-def _checked(value: Any, kind: Any, path: Path, where: _Where) -> Any:
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        message, _, at = str(error).partition(" - at `")
-        inner = tuple(re.findall(r"[\w-]+", at.removeprefix("$")))
-        keys = (*path, *inner)
-        raise ConfigError(f"{'.'.join(keys)}: {message}", where(keys)) from None
+# --- values ------------------------------------------------------------------------------------
 
 
-def _check_server(config: Config, where: _Where) -> None:
-    server = config.server
-    if bool(server.tls_cert) != bool(server.tls_key):
-        there, other = ("tls_cert", "tls_key") if server.tls_cert else ("tls_key", "tls_cert")
-        raise ConfigError(f"server.{there} needs server.{other} too", where(("server", there)))
+def _convert(raw: Mapping[str, Any], found: Findings) -> Config:
+    """The whole, value by value; what is wrong keeps its default."""
+    about = described()
+    whole: dict[str, Any] = {}
+    for name, kind in sections().items():
+        if name in raw:
+            whole[name] = table(kind, raw[name], (name,), _options(about[name]), found.is_wrong)
+    for name in ("chains", "providers"):
+        inner = raw.get(name, {})
+        if not isinstance(inner, dict):
+            found.is_wrong(f"{name}: a table is needed: [{name}]", (name,))
+            continue
+        made = {key: _named(name, key, value, about[name], found) for key, value in inner.items()}
+        whole[name] = {key: value for key, value in made.items() if value is not None}
+    return Config(**whole)
 
 
-def _check_chains(config: Config, providers: Sequence[str], where: _Where) -> None:
-    for name, chain in config.chains.items():
-        hops = chain.hops if isinstance(chain, ChainConfig) else chain
-        path = ("chains", name, "hops") if isinstance(chain, ChainConfig) else ("chains", name)
-        if problem := _chain_problem(name, hops, providers):
-            raise ConfigError(f"chain {name!r}: {problem}", where(path))
+def _named(table_: str, key: str, value: Any, about: Section, found: Findings) -> Any:
+    path = (table_, key)
+    if table_ == "providers":
+        return table(ProviderConfig, value, path, _options(about), found.is_wrong)
+    if isinstance(value, dict):
+        return table(ChainConfig, value, path, _options(about), found.is_wrong)
+    return chain(value, path, found.is_wrong)
 
 
-def _check_models(config: Config, where: _Where) -> None:
-    """A model id goes into a CLI's arguments, and must not be able to look like a flag there."""
-    for name, options in config.providers.items():
-        given = {"models": options.models, "default_model": (options.default_model,)}
-        for key, ids in given.items():
-            for model in ids:
-                if model is not None and not is_model_id(model):
-                    problem = f"providers.{name}.{key}: {model!r} cannot be a model id"
-                    raise ConfigError(problem, where(("providers", name, key)))
-
-
-def _check_background(config: Config, providers: Sequence[str], where: _Where) -> None:
-    name = config.routing.background
-    hop = Hop.parse(name)
-    direct = hop is not None and hop.provider in providers
-    if name and name not in (*config.chains, "auto") and not direct:
-        known = _nearest(name, (*config.chains, "auto"))
-        problem = f"routing.background: no chain {name!r}{known}"
-        raise ConfigError(problem, where(("routing", "background")))
-    for index, shape in enumerate(config.background.shapes):
-        place = ("background", "shapes", str(index))
-        if not (shape.system or shape.user):
-            problem = f"background.shapes: {shape.name!r} has neither a system nor a user pattern"
-            raise ConfigError(problem, where(place))
-        for key in ("system", "user"):
-            try:
-                regex.compile(getattr(shape, key), regex.IGNORECASE)
-            except regex.error as error:
-                problem = f"background.shapes: {key} is no regular expression: {error}"
-                raise ConfigError(problem, where((*place, key))) from None
-
-
-def _chain_problem(name: str, hops: Sequence[str], providers: Sequence[str]) -> str | None:
-    if not _CHAIN_NAME.fullmatch(name):
-        return "a name is letters, digits, '.', '_' and '-', at most 64"
-    if not hops:
-        return "it has no hop"
-    if len(hops) > MAX_HOPS:
-        return f"{len(hops)} hops, at most {MAX_HOPS} are allowed"
-    for text in hops:
-        hop = Hop.parse(text)
-        if hop is None:
-            return f"{text!r} is not of the form PROVIDER/MODEL"
-        if hop.provider not in providers:
-            return f"no provider {hop.provider!r}{_nearest(hop.provider, providers)}"
-        if list(hops).count(text) > 1:
-            return f"{text} stands in it twice"
-    return None
+def _options(section: Section) -> dict[str, Any]:
+    return {option.name: option for option in section.options}

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from olp.config.load import Loaded
-from olp.config.render import toml, toml_key
+from olp.config.options import toml, toml_key
 from olp.config.schema import Config
 
 HIDDEN = "***"

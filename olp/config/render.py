@@ -6,16 +6,12 @@ touches a file: `scripts/generate` writes `olp.toml` and docs/config.md.
 
 from __future__ import annotations
 
-import json
-import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
-from olp.config.schema import Config
+from olp.config.options import Option, Section, sections, toml
 
 WIDTH = 100
 """Columns of the template."""
@@ -30,121 +26,6 @@ class Sample:
     models: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One key of one table. `kind` and `bounds` are words for a person. A default of None means
-    that the key is unset, and `possible` is then a value that it could have."""
-
-    name: str
-    about: str
-    kind: str
-    bounds: str
-    default: Any
-    possible: Any
-    required: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One table. `named` says that there may be several, each under a name of its own."""
-
-    about: str
-    options: tuple[Option, ...]
-    named: bool
-
-
-# --- from the schema ---------------------------------------------------------------------------
-
-
-def sections() -> Mapping[str, Section]:
-    """The tables in the order of the schema: server, chains, routing, …"""
-    defined = msgspec.json.schema(Config)["$defs"]
-    found = {}
-    for name, schema in defined["Config"]["properties"].items():
-        inner = schema.get("additionalProperties", schema)
-        refs = [s["$ref"] for s in (inner, *inner.get("anyOf", ())) if "$ref" in s]
-        found[name] = _section(defined[refs[0].rpartition("/")[2]], named=inner is not schema)
-    return found
-
-
-def _section(schema: Mapping[str, Any], *, named: bool) -> Section:
-    required = schema["required"]
-    properties = sorted(schema["properties"].items(), key=lambda item: item[0] not in required)
-    options = (_option(key, value, key in required) for key, value in properties)
-    return Section(" ".join(schema["description"].split()), tuple(options), named)
-
-
-def _option(name: str, schema: Mapping[str, Any], required: bool) -> Option:
-    inner = next((s for s in schema.get("anyOf", ()) if s.get("type") != "null"), schema)
-    return Option(
-        name,
-        str(schema.get("description", "")),
-        _kind(inner),
-        _bounds(inner),
-        schema.get("default"),
-        _possible(inner),
-        required,
-    )
-
-
-def _possible(schema: Mapping[str, Any]) -> Any:
-    """A value that the schema allows, for a key that has no default."""
-    if "enum" in schema:
-        return schema["enum"][0]
-    low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
-    number = schema["maximum"] * 0.9 if "maximum" in schema else low + 99
-    match schema.get("type"):
-        case "integer":
-            return int(number)
-        case "number":
-            return float(number)
-        case "boolean":
-            return True
-        case "array":
-            return []
-        case _:
-            return ""
-
-
-def _kind(schema: Mapping[str, Any]) -> str:
-    match schema.get("type"):
-        case "array":
-            return "list of strings"
-        case "object":
-            return "table"
-        case "number":
-            return "number"
-        case "integer":
-            return "whole number"
-        case "boolean":
-            return "true or false"
-        case _:
-            return " or ".join(map(toml, schema["enum"])) if "enum" in schema else "string"
-
-
-def _bounds(schema: Mapping[str, Any]) -> str:
-    low, high = schema.get("minimum"), schema.get("maximum")
-    above = schema.get("exclusiveMinimum")
-    parts = [f"from {low}"] if low is not None else []
-    parts += [f"above {above}"] if above is not None else []
-    parts += [f"to {high}"] if high is not None else []
-    return " ".join(parts)
-
-
-def toml(value: Any) -> str:
-    """A value as it is written in TOML, on one line."""
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{toml_key(key)} = {toml(item)}" for key, item in value.items())
-        return f"{{ {inner} }}" if inner else "{}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(toml, value))}]"
-    return json.dumps(value, ensure_ascii=False)
-
-
-def toml_key(name: str) -> str:
-    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else json.dumps(name)
-
-
 # --- the template ------------------------------------------------------------------------------
 
 _HEAD = """\
@@ -153,7 +34,8 @@ OLP's configuration: every key, with its default.
 Nothing has to be set: without a file, OLP uses the CLIs that it finds. To change something, copy
 this file to where `olp config path` says, and take the # away in front of a key. Lines that begin
 with "# " are explanations. `olp config check` says whether the file is right, `olp config show`
-where each value comes from. Keys of the tables with one word in brackets can also be set in the
+where each value comes from. In a path, `~` is your home folder, and one that is relative begins at
+the folder of this file. Keys of the tables with one word in brackets can also be set in the
 environment, as OLP_SERVER_PORT; a flag wins over the environment, and the environment over
 this file."""
 
@@ -237,10 +119,14 @@ _REFERENCE = """\
 <!-- Made by scripts/generate from olp/config/schema.py: do not edit. -->
 
 One TOML file; `olp config path` says where. Every key has a default, and the file may be absent.
-A key that does not exist, a wrong type or an impossible value stops the start with file, line and
-the nearest valid key. A flag wins over the environment, the environment over the file. Keys of
-the tables without a `NAME` can be set in the environment: `OLP_` + section + `_` + key, such as
-`OLP_SERVER_PORT=4600`. Durations are in seconds. [`olp.toml`](../olp.toml) is a template of it all.
+A key that does not exist, a wrong type or an impossible value stops the start; all mistakes are
+told at once, each with file, line and what was probably meant. `olp config check` tells them
+without a start, and also what is valid but surely not meant, such as a threshold of 0.9 %.
+
+A flag wins over the environment, the environment over the file. Keys of the tables without a `NAME`
+can be set in the environment: `OLP_` + section + `_` + key, such as `OLP_SERVER_PORT=4600`.
+Durations are in seconds. In a path, `~` is your home folder, and one that is relative begins at the
+folder of the file. [`olp.toml`](../olp.toml) is a template of it all.
 """
 
 _SHORT_CHAIN = """

@@ -56,7 +56,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 60.0
     max_messages: Annotated[int, Meta(ge=1, description="messages in one request")] = 4096
     max_requests: Annotated[
-        int, Meta(ge=1, description="requests that one caller may have in the air")
+        int, Meta(ge=1, description="requests that one caller may have in flight")
     ] = 64
     keepalive_s: Annotated[
         Seconds,
@@ -97,6 +97,13 @@ class RoutingConfig(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["stop", "advance"],
         Meta(description="a hop that is not logged in: stop and say so, or move on"),
     ] = "stop"
+    json: Annotated[
+        Literal["stream", "checked"],
+        Meta(
+            description="a stream of JSON: as it comes, with an error where its end does not "
+            "conform; or in one piece, once it is known to"
+        ),
+    ] = "stream"
     fallback_detail: Annotated[
         Literal["owner_only", "all", "none"],
         Meta(description="who sees the X-OLP-Fallback-Detail header"),
@@ -221,7 +228,7 @@ class ProviderConfig(Thresholds, frozen=True, kw_only=True, forbid_unknown_field
     ] = None
     command: Annotated[
         tuple[str, ...],
-        Meta(description="program and leading arguments; unset: its usual name on PATH"),
+        Meta(description="program and first arguments, as a list; unset: its usual name on PATH"),
     ] = ()
     default_model: Annotated[str | None, Meta(description="the model that `auto` asks for")] = None
     models: Annotated[

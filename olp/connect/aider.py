@@ -1,9 +1,18 @@
-"""aider: options in `.aider.conf.yml`. The prefix `openai/` makes it speak the OpenAI API."""
+"""aider: options in `.aider.conf.yml`, and beside it what it should know of the model.
+
+The prefix `openai/` makes it speak the OpenAI API. Without the second file it takes the model for
+one that it knows nothing of: no images, no limit, and a warning at each start.
+"""
 
 from __future__ import annotations
 
-from olp.connect import yamltext
+from typing import Any
+
+from olp.connect import jsonc, yamltext
 from olp.connect.base import Client, ClientFile, Snippet, Target
+
+_EDITS = {"edit-format": "diff"}
+"""What it uses for models that it knows to be good. For others it has each file written anew."""
 
 
 def _fields(target: Target) -> dict[str, str]:
@@ -14,22 +23,39 @@ def _fields(target: Target) -> dict[str, str]:
     }
 
 
-def _snippets(target: Target) -> tuple[Snippet, ...]:
-    text = yamltext.set_keys("", _fields(target))
-    return (Snippet("~/.aider.conf.yml, or the one of a project", "yaml", text),)
+def _facts(target: Target) -> dict[str, Any]:
+    return {
+        "litellm_provider": "openai",
+        "mode": "chat",
+        "max_input_tokens": target.context,
+        "max_output_tokens": target.output,
+        "supports_vision": target.sees,
+        "input_cost_per_token": 0,
+        "output_cost_per_token": 0,
+    }
 
 
 def _merge(old: str, target: Target) -> str:
-    return yamltext.set_keys(old, _fields(target))
+    return yamltext.set_keys(old, _fields(target), _EDITS)
+
+
+def _merge_facts(old: str, target: Target) -> str:
+    return jsonc.set_in(old, (f"openai/{target.model}",), _facts(target))
+
+
+def _snippets(target: Target) -> tuple[Snippet, ...]:
+    return (
+        Snippet("~/.aider.conf.yml, or the one of a project", "yaml", _merge("", target)),
+        Snippet("~/.aider.model.metadata.json", "json", _merge_facts("", target)),
+    )
 
 
 CLIENT = Client(
     "aider",
     "aider",
     _snippets,
-    notes=(
-        "aider says that it does not know the model. That is harmless; "
-        "`--no-show-model-warnings` silences it.",
+    files=(
+        ClientFile({"linux": ("~",)}, (".aider.conf.yml",), _merge),
+        ClientFile({"linux": ("~",)}, (".aider.model.metadata.json",), _merge_facts, False),
     ),
-    file=ClientFile({"linux": ("~/.aider.conf.yml",)}, _merge),
 )

@@ -1,4 +1,4 @@
-"""Continue: a model in `config.yaml`."""
+"""Continue: a model in `config.yaml`, which its extensions and its program `cn` share."""
 
 from __future__ import annotations
 
@@ -10,25 +10,37 @@ _HEAD = ("name: My models", "version: 1.0.0", "schema: v1")
 
 
 def _merge(old: str, target: Target) -> str:
-    fields = {
+    fields: dict[str, yamltext.Value] = {
         "name": "OLP",
         "provider": "openai",
         "model": target.model,
         "apiBase": target.base,
         "apiKey": target.key,
         "roles": ("chat", "edit", "apply"),
-        "capabilities": ("tool_use", "image_input"),
+        "capabilities": ("tool_use", "image_input") if target.sees else ("tool_use",),
+        "defaultCompletionOptions": {"contextLength": target.context, "maxTokens": target.output},
     }
     return yamltext.put_item(old, fields, under="models", head=_HEAD)
 
 
 def _snippets(target: Target) -> tuple[Snippet, ...]:
-    return (Snippet("~/.continue/config.yaml", "yaml", _merge("", target)),)
+    return (
+        Snippet("~/.continue/config.yaml", "yaml", _merge("", target)),
+        Snippet("and then, in a terminal", "sh", "cn -p 'Say hello.'\n"),
+    )
 
 
 CLIENT = Client(
     "continue",
-    "Continue",
+    "Continue, its program cn included",
     _snippets,
-    file=ClientFile({"linux": ("~/.continue/config.yaml",)}, _merge),
+    notes=("`cn` takes images from the clipboard in its window, and none with `-p`.",),
+    files=(
+        ClientFile(
+            {"linux": ("$CONTINUE_GLOBAL_DIR", "~/.continue")},
+            ("config.yaml",),
+            _merge,
+        ),
+    ),
+    also=("cn",),
 )

@@ -145,6 +145,16 @@ def set_in(text: str, path: Sequence[str], value: Any) -> str:
     return new
 
 
+def set_default(text: str, path: Sequence[str], value: Any) -> str:
+    """`text` with `value` at `path`, if nothing stands there."""
+    here = parse(text)
+    for name in path:
+        if not isinstance(here, dict) or name not in here:
+            return set_in(text, path, value)
+        here = here[name]
+    return text
+
+
 def _blank(text: str) -> int:
     found = _SPACE.match(text)
     assert found is not None

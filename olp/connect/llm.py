@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from olp.connect import yamltext
+from olp.connect import jsonc, yamltext
 from olp.connect.base import Client, ClientFile, Snippet, Target
 
-_FILE = "io.datasette.llm/extra-openai-models.yaml"
+_APP = "io.datasette.llm"
+_FILE = "extra-openai-models.yaml"
+_FOLDERS = {
+    "linux": ("$LLM_USER_PATH", f"$XDG_CONFIG_HOME/{_APP}", f"~/.config/{_APP}"),
+    "darwin": ("$LLM_USER_PATH", f"~/Library/Application Support/{_APP}"),
+    "win32": ("$LLM_USER_PATH", f"$APPDATA/{_APP}", f"~/{_APP}"),
+}
+_STORE = '{\n  "// Note": "This file stores secret API credentials. Do not share!"\n}\n'
+"""How llm itself begins its store of keys."""
 
 
 def _merge(old: str, target: Target) -> str:
-    fields = {
+    fields: dict[str, yamltext.Value] = {
         "model_id": "olp",
         "model_name": target.model,
         "api_base": target.base,
         "api_key_name": "olp",
+        "supports_tools": True,
+        "supports_schema": True,
+        "vision": target.sees,
     }
     return yamltext.put_item(old, fields, under=None)
 
 
+def _merge_key(old: str, target: Target) -> str:
+    return jsonc.set_in(old if old.strip() else _STORE, ("olp",), target.key)
+
+
 def _snippets(target: Target) -> tuple[Snippet, ...]:
     return (
-        Snippet(f"~/.config/{_FILE}", "yaml", _merge("", target)),
+        Snippet(f"~/.config/{_APP}/{_FILE}", "yaml", _merge("", target)),
         Snippet("a terminal; it asks for the key", "sh", "llm keys set olp\n"),
         Snippet("and then", "sh", "llm -m olp 'Say hello.'\n"),
     )
@@ -32,15 +47,11 @@ CLIENT = Client(
     _snippets,
     notes=(
         'Where the file belongs on your system: `dirname "$(llm logs path)"`.',
-        "`llm keys set olp` wants a key in any case; with keys off, type anything.",
+        "`llm keys set olp` wants a key in any case; with keys off, type anything. `--write` puts "
+        "it there as well.",
     ),
-    file=ClientFile(
-        {
-            "linux": (f"~/.config/{_FILE}",),
-            "darwin": (f"~/Library/Application Support/{_FILE}",),
-            "win32": (f"%APPDATA%/{_FILE}",),
-        },
-        _merge,
-        holds_key=False,
+    files=(
+        ClientFile(_FOLDERS, (_FILE,), _merge, holds_key=False),
+        ClientFile(_FOLDERS, ("keys.json",), _merge_key),
     ),
 )

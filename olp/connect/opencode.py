@@ -1,27 +1,41 @@
-"""opencode: a provider in `opencode.json`. Both of its versions read this form."""
+"""opencode: a provider in `opencode.json`. Both of its versions read this form.
+
+A model that is described as taking no images gets none, and one without a limit is never asked to
+make a long conversation shorter.
+"""
 
 from __future__ import annotations
 
 from olp.connect import jsonc
-from olp.connect.base import Client, ClientFile, Snippet, Target
+from olp.connect.base import PATIENCE_S, Client, ClientFile, Snippet, Target
 
 _SCHEMA = '{\n  "$schema": "https://opencode.ai/config.json"\n}\n'
-_FOLDER = "~/.config/opencode"
 
 
 def _merge(old: str, target: Target) -> str:
+    model = {
+        "name": f"OLP {target.model}",
+        "tool_call": True,
+        "attachment": target.sees,
+        "modalities": {"input": target.inputs, "output": ["text"]},
+        "limit": {"context": target.context, "output": target.output},
+    }
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "OLP",
-        "options": {"baseURL": target.base, "apiKey": target.key},
-        "models": {target.model: {"name": f"OLP {target.model}", "tool_call": True}},
+        "options": {
+            "baseURL": target.base,
+            "apiKey": target.key,
+            "timeout": PATIENCE_S * 1000,
+        },
+        "models": {target.model: model},
     }
     return jsonc.set_in(old if old.strip() else _SCHEMA, ("provider", "olp"), provider)
 
 
 def _snippets(target: Target) -> tuple[Snippet, ...]:
     return (
-        Snippet(f"{_FOLDER}/opencode.json", "json", _merge("", target)),
+        Snippet("~/.config/opencode/opencode.json", "json", _merge("", target)),
         Snippet("and then", "sh", f"opencode run -m olp/{target.model} 'Say hello.'\n"),
     )
 
@@ -30,8 +44,11 @@ CLIENT = Client(
     "opencode",
     "opencode",
     _snippets,
-    file=ClientFile(
-        {"linux": (f"{_FOLDER}/opencode.json", f"{_FOLDER}/opencode.jsonc")},
-        _merge,
+    files=(
+        ClientFile(
+            {"linux": ("$XDG_CONFIG_HOME/opencode", "~/.config/opencode")},
+            ("opencode.json", "opencode.jsonc"),
+            _merge,
+        ),
     ),
 )

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from olp.connect.base import CannotMerge
 
-Value = str | Sequence[str]
+Value = str | bool | int | Sequence[str] | Mapping[str, int]
 
 _COMMENT = re.compile(r"\s*(#.*)?$")
 _ODD = re.compile(r"[|>&*!{\[@`%]")
@@ -22,7 +22,7 @@ _ODD = re.compile(r"[|>&*!{\[@`%]")
 
 def scalar(value: Value) -> str:
     """A value on one line. JSON is YAML, and has fewer surprises in its quoting."""
-    return json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def item(fields: Mapping[str, Value], indent: str = "") -> list[str]:
@@ -66,15 +66,19 @@ class _File:
         return self._mark + self._end.join([*self.lines, ""])
 
 
-def set_keys(text: str, fields: Mapping[str, str]) -> str:
-    """`text`, a mapping, with these keys at its top."""
+def set_keys(
+    text: str, fields: Mapping[str, str], defaults: Mapping[str, str] | None = None
+) -> str:
+    """`text`, a mapping, with these keys at its top; `defaults` are set where they are missing."""
     file = _File(text)
     if any(line.startswith("-") for line in file.content()):
         raise CannotMerge("it is a list, and not the mapping that it should be")
-    for name, value in fields.items():
+    for name, value in {**(defaults or {}), **fields}.items():
         found = [n for n, line in enumerate(file.lines) if re.match(rf"{name}[ ]*:(\s|$)", line)]
         if len(found) > 1:
             raise CannotMerge(f"{name!r} stands in it twice")
+        if found and name not in fields:
+            continue
         if found:
             file.lines[found[0]] = _replaced(file.lines, found[0], name, value)
         else:

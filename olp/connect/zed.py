@@ -5,9 +5,6 @@ from __future__ import annotations
 from olp.connect import jsonc
 from olp.connect.base import Client, ClientFile, Snippet, Target
 
-CONTEXT_TOKENS = 200_000
-"""What Zed cuts a conversation to. The smallest window of the models behind `auto`."""
-
 
 def _merge(old: str, target: Target) -> str:
     provider = {
@@ -16,8 +13,9 @@ def _merge(old: str, target: Target) -> str:
             {
                 "name": target.model,
                 "display_name": f"OLP {target.model}",
-                "max_tokens": CONTEXT_TOKENS,
-                "capabilities": {"tools": True, "images": True},
+                "max_tokens": target.context,
+                "max_output_tokens": target.output,
+                "capabilities": {"tools": True, "images": target.sees},
             }
         ],
     }
@@ -43,12 +41,16 @@ CLIENT = Client(
         "The key is typed into Zed, or taken from the variable OLP_API_KEY of the environment "
         "that Zed is started in.",
     ),
-    file=ClientFile(
-        {
-            "linux": ("~/.config/zed/settings.json",),
-            "win32": ("%APPDATA%/Zed/settings.json",),
-        },
-        _merge,
-        holds_key=False,
+    files=(
+        ClientFile(
+            {
+                "linux": ("$XDG_CONFIG_HOME/zed", "~/.config/zed"),
+                "darwin": ("~/.config/zed",),
+                "win32": ("$APPDATA/Zed", "~/Zed"),
+            },
+            ("settings.json",),
+            _merge,
+            holds_key=False,
+        ),
     ),
 )

@@ -18,6 +18,9 @@ from olp.model import MAX_HOPS, Hop, is_model_id
 
 AUTO = "auto"
 
+SHOWN_CHAINS = 5
+"""Chains that are named to whoever asks for what does not exist."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -29,6 +32,7 @@ class Policy:
     gate_action: Literal["commit", "advance"] = "commit"
     deadline_s: float = 540.0
     on_auth_missing: Literal["stop", "advance"] = "stop"
+    json: Literal["stream", "checked"] = "stream"
     try_open_circuits: bool = True
 
 
@@ -90,15 +94,26 @@ class Catalogue:
         hops = self._direct(name) or self._serving(name)
         if hops:
             return Chain(name, hops, self._policy)
-        near = difflib.get_close_matches(name, list(self.names()), n=1)
-        hint = f" Did you mean {near[0]}?" if near else " GET /v1/models lists what there is."
+        near = self.near(name)
+        chains = " or ".join(list(self.chains)[:SHOWN_CHAINS])
+        hint = f"Did you mean {near}? " if near else f"Ask for {chains}. " if chains else ""
         shown = name if is_model_id(name) else "(not a model id)"
         raise RequestError(
-            f"The model {shown!r} does not exist here.{hint}",
+            f"The model {shown!r} does not exist here. {hint}GET /v1/models lists every name.",
             status=404,
             code="model_not_found",
             param="model",
         )
+
+    def near(self, name: str) -> str | None:
+        """The name that `name` may be a slip of, if any. Another number is no slip: it is another
+        model, and the nearest of those is not what was meant."""
+        known = {one.lower(): one for one in reversed(list(self.names()))}
+        same = (known.get(part.lower()) for part in (name, name.rpartition("/")[2]))
+        if found := next(filter(None, same), None):
+            return found
+        close = difflib.get_close_matches(name.lower(), list(known), n=3, cutoff=0.75)
+        return next((known[one] for one in close if _digits(one) == _digits(name)), None)
 
     def knows(self, name: str) -> bool:
         """Whether `name` stands for anything."""
@@ -120,6 +135,10 @@ class Catalogue:
         return seen
 
 
+def _digits(name: str) -> str:
+    return "".join(filter(str.isdecimal, name))
+
+
 def _hop(text: str) -> Hop:
     hop = Hop.parse(text)
     assert hop is not None, "the configuration was checked when it was read"
@@ -135,5 +154,6 @@ def _policy(config: Config) -> Policy:
         gate_action=routing.gate_action,
         deadline_s=routing.deadline_s,
         on_auth_missing=routing.on_auth_missing,
+        json=routing.json,
         try_open_circuits=config.breaker.all_open == "try",
     )

@@ -62,7 +62,7 @@ class Holds:
         if isinstance(end, Done):
             for scope in self._scopes(hop):
                 self._holds.pop(scope, None)
-        elif end.trouble is Trouble.QUOTA_EXHAUSTED:
+        elif end.trouble is Trouble.QUOTA_EXHAUSTED and not end.request_limit:
             scope = (hop.provider, hop.model if end.model_limit else None)
             told = UNTOLD_HOLD_S if end.resets_at is None else end.resets_at - wall
             hold = self._holds.setdefault(scope, _Hold(end.detail, end.resets_at))

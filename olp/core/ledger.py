@@ -160,7 +160,7 @@ def _check(key: Key, today: Count, in_air: int, aside: int, local: datetime) -> 
     if key.concurrent is not None and in_air >= key.concurrent:
         many = "one request" if key.concurrent == 1 else f"{key.concurrent} requests"
         raise _over(
-            f"This key may have {many} in the air at one time. Ask again when one has ended.",
+            f"This key may have {many} in flight at one time. Ask again when one has ended.",
             BUSY_RETRY_S,
         )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from olp.config import Thresholds
 from olp.core.days import midnight_after
+from olp.core.words import counted
 from olp.events import Failed, Trouble, Window
 
 UNTOLD_RESET_S = 3600.0
@@ -90,7 +91,7 @@ class QuotaBook:
         limit = limits.daily_request_count_threshold
         made = self.requests(provider, day)
         if limit is not None and made >= limit:
-            said = f"{made} requests today, threshold {limit}"
+            said = f"{counted(made, 'request')} today, threshold {limit}"
             return Failed(Trouble.SOFT_TRIGGER, said, resets_at=midnight_after(wall))
         return None
 

@@ -1,19 +1,21 @@
 """A call that the client insists on, for CLIs that leave the choice to the model.
 
 No CLI can be told that a tool has to be called. What each can be told is the JSON Schema of its
-answer: so the arguments are asked for as the answer, and the answer is given as the call.
+answer: so the arguments are asked for as the answer, and the answer is given as the call, piece by
+piece.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from olp.core.jsonanswer import Closing
 from olp.events import CallArguments, CallStarted, Event
-from olp.formats import conform
+from olp.formats import JsonText, fault
 from olp.model import JsonFormat, Message, Request, Role, Tool
 
 
@@ -38,22 +40,78 @@ def as_format(request: Request) -> Request:
     )
 
 
-def call_from(text: str, request: Request) -> tuple[Sequence[Event], str | None]:
-    """The call that an answer to `as_format(request)` is, and what is wrong with it, if anything.
-    The answer conforms to that format."""
-    tools = _named(request)
-    name, arguments = tools[0].name, text
-    if len(tools) > 1:
-        told = json.loads(text)
-        name = str(told["name"])
-        arguments = _written(told["arguments"])
-        schema = next(tool.parameters for tool in tools if tool.name == name)
-        arguments, problem = conform(arguments, JsonFormat(schema))
-        if problem:
-            return (), problem
-    said = repr((request.messages, text)).encode("utf-8", "replace")
-    id = f"call_{hashlib.sha256(said).hexdigest()[:24]}"
-    return (CallStarted(0, id, name), CallArguments(0, arguments)), None
+_HEAD = re.compile(r'\{\s*"name"\s*:\s*(?P<name>"(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*(?=\{)')
+"""How the answer begins where there is a choice of functions."""
+
+
+class CallAnswer:
+    """The call that an answer to `as_format(request)` is, told while it comes. `id` is to be its
+    own among those of the conversation. Arguments that break their schema are given as they are:
+    the client knows how to ask for others."""
+
+    def __init__(self, request: Request, id: str) -> None:
+        self._tools = {tool.name: tool for tool in _named(request)}
+        self._id = id
+        self._json = JsonText(JsonFormat())
+        self._said = ""
+        self._name: str | None = None
+        self._inner: JsonText | None = None
+        self._arguments: list[str] = []
+
+    def feed(self, piece: str) -> list[Event]:
+        """What is new of the call with the next piece of the answer."""
+        new = self._json.feed(piece)
+        self._said += new
+        if self._inner is not None:
+            return self._more(self._inner.feed(new))
+        if not new or (begun := self._begun()) is None:
+            return []
+        name, arguments = begun
+        self._inner = JsonText(JsonFormat())
+        return [self._start(name), *self._more(self._inner.feed(arguments))]
+
+    def close(self, *, whole: bool) -> Closing:
+        """The end of it. Of an answer that was cut there is what there is."""
+        self._said += self._json.end()
+        if not whole:
+            return Closing()
+        if problem := self._json.trouble or fault(self._said, JsonFormat()):
+            return Closing(problem=problem)
+        events: list[Event] = []
+        if self._name is None:
+            told = self._told()
+            if told is None:
+                return Closing(problem="it calls none of the functions")
+            events = [self._start(told[0]), *self._more(told[1])]
+        assert self._name is not None
+        wanted = JsonFormat(self._tools[self._name].parameters)
+        return Closing(events, mismatch=fault("".join(self._arguments), wanted))
+
+    def _start(self, name: str) -> CallStarted:
+        self._name = name
+        return CallStarted(0, self._id, name)
+
+    def _more(self, text: str) -> list[Event]:
+        self._arguments.append(text)
+        return [CallArguments(0, text)] if text else []
+
+    def _begun(self) -> tuple[str, str] | None:
+        """The function and the beginning of its arguments, once both are known."""
+        if len(self._tools) == 1:
+            return next(iter(self._tools)), self._said
+        head = _HEAD.match(self._said)
+        try:
+            name = json.loads(head["name"]) if head else None
+        except ValueError:
+            return None
+        return (name, self._said[head.end() :]) if head and name in self._tools else None
+
+    def _told(self) -> tuple[str, str] | None:
+        """The same of the whole answer, in whatever order they stand there."""
+        told = json.loads(self._said)
+        name, arguments = told.get("name"), told.get("arguments")
+        known = isinstance(name, str) and name in self._tools and isinstance(arguments, dict)
+        return (name, _written(arguments)) if known else None
 
 
 def _written(value: Any) -> str:

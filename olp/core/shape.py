@@ -1,4 +1,4 @@
-"""What OLP itself does to an answer: stop strings, the token limit, the JSON check, the usage.
+"""What OLP itself does to an answer: stop strings, the token limit, JSON and its check, the usage.
 
 A CLI cannot be asked for the first, not every one for the second, and none can be trusted with the
 third. `Shaper` stands between a driver and the walk; when `over` it wants no more events, and the
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from olp.core.required import as_format, call_from
+from olp.core.jsonanswer import JsonAnswer, Outlet
+from olp.core.required import CallAnswer
 from olp.core.stops import StopCutter
 from olp.core.tokens import BYTES_PER_TOKEN, asked, cut, estimate
 from olp.events import (
@@ -24,19 +25,26 @@ from olp.events import (
     Trouble,
     Usage,
 )
-from olp.formats import conform
 from olp.model import Request
 
 
 class Shaper:
-    """One attempt's. `enforce_tokens` is off where the CLI keeps `max_tokens` itself."""
+    """One attempt's. `enforce_tokens` is off where the CLI keeps `max_tokens` itself. Without
+    `live`, JSON is held back until it is known to conform. `id` is that of a call which the client
+    insists on."""
 
-    def __init__(self, request: Request, *, enforce_tokens: bool = True) -> None:
+    def __init__(
+        self, request: Request, *, enforce_tokens: bool = True, live: bool = False, id: str = ""
+    ) -> None:
         self._request = request
         limited = enforce_tokens and request.max_tokens is not None
         self._limit = (request.max_tokens or 0) * BYTES_PER_TOKEN if limited else None
         self._stops = StopCutter(request.stop)
-        self._format = as_format(request).format
+        self._live = live
+        self._call_id = id
+        self._outlet = self._new_outlet()
+        self._held: list[Event] = []
+        self._told = False
         self._answer: list[str] = []
         self._bytes = 0
         self._calls = 0
@@ -44,6 +52,11 @@ class Shaper:
         self._half = ""
         self._usage: Usage | None = None
         self.over = False
+
+    def _new_outlet(self) -> Outlet | None:
+        if self._request.must_call:
+            return CallAnswer(self._request, self._call_id)
+        return JsonAnswer(self._request.format) if self._request.format else None
 
     def feed(self, event: Event) -> list[Event]:
         """The events that `event` becomes."""
@@ -81,10 +94,11 @@ class Shaper:
     def _before_calls(self) -> list[Event]:
         """What was held back of the text comes before them, also where it is no JSON."""
         out = self._rest()
-        if self._format is None or self.over:
+        if self._outlet is None or self.over:
             return out
-        text, self._answer = "".join(self._answer), []
-        return [*out, *([Text(text)] if text else [])]
+        out += [*self._held, *self._outlet.close(whole=False).events]
+        self._outlet, self._held = self._new_outlet(), []
+        return out
 
     def _take(self, text: str) -> list[Event]:
         finish = Finish.STOP if self._stops.hit else None
@@ -106,7 +120,14 @@ class Shaper:
             return []
         self._answer.append(text)
         self._bytes += _bytes(text)
-        return [] if self._format else [Text(text)]
+        if self._outlet is None:
+            return [Text(text)]
+        made = self._outlet.feed(text)
+        if not self._live:
+            self._held += made
+            return []
+        self._told = self._told or bool(made)
+        return made
 
     def _done(self, done: Done, *, cut_short: bool = False) -> list[Event]:
         if self.over:
@@ -114,28 +135,25 @@ class Shaper:
         self.over = True
         text = "".join(self._answer)
         usage = self._final_usage(text, cut_short)
-        if self._format is None:
+        if self._outlet is None:
             silent = done.finish is Finish.STOP and not (cut_short or text.strip() or self._calls)
             return [usage, replace(done, empty=True) if silent else done]
-        if done.finish is not Finish.STOP:
-            shown = text and not self._request.must_call
-            return [*([Text(text)] if shown else []), usage, done]
-        body, problem = conform(text, self._format)
-        if self._request.must_call and problem is None:
-            call, problem = call_from(body, self._request)
-            done = Done(Finish.TOOL_CALLS)
-        else:
-            call = [Text(body)]
-        if problem:
-            return [Failed(Trouble.FORMAT_MISMATCH, f"the answer does not conform: {problem}")]
-        return [*call, usage, done]
+        whole = done.finish is Finish.STOP
+        closing = self._outlet.close(whole=whole)
+        if closing.problem:
+            told = f"the answer does not conform: {closing.problem}"
+            return [Failed(Trouble.FORMAT_MISMATCH, told)]
+        if whole and self._request.must_call:
+            done = replace(done, finish=Finish.TOOL_CALLS, mismatch=closing.mismatch)
+        return [*self._held, *closing.events, usage, done]
 
     def _failed(self, failed: Failed) -> list[Event]:
         """Of a CLI that died, the text is usable, so that it needs its end and its usage too. A
         living one that tells of a failure (VENDOR_CUT and all others) has said that its text is
-        none, and JSON that is not whole is of no use either."""
-        dead = failed.trouble is Trouble.SPAWN_FAILED and self._format is None
-        usable = dead and bool("".join(self._answer).strip())
+        none, and JSON that is not whole is of no use either, unless the client has it already."""
+        dead = failed.trouble is Trouble.SPAWN_FAILED
+        some = bool("".join(self._answer).strip()) if self._outlet is None else self._told
+        usable = dead and some and not self._request.must_call
         out = self._rest() if usable else []
         if self.over:
             return out

@@ -169,10 +169,12 @@ class Walk:
 
     def _waits(self) -> list[Hop]:
         """The hops that were full, if they may be waited for."""
-        if self.forced or self._patience <= 0:
-            return []
-        full = (f for f in self._failures if f.failed.trouble is Trouble.CONCURRENCY_LIMIT)
-        return [failure.hop for failure in full]
+        patient = self._patience > 0 and not self.forced
+        return [failure.hop for failure in self._full()] if patient else []
+
+    def _full(self) -> list[Failure]:
+        full = Trouble.CONCURRENCY_LIMIT
+        return [failure for failure in self._failures if failure.failed.trouble is full]
 
     def _others(self) -> list[Hop]:
         """The hops that could still be asked."""
@@ -189,8 +191,7 @@ class Walk:
 
     def again(self, hop: Hop, now: float) -> None:
         """A hop that was full is looked at once more."""
-        failure = next(failure for failure in self._failures if failure.hop == hop)
-        self._resume(failure, now)
+        self._resume(next(failure for failure in self._full() if failure.hop == hop), now)
 
     def _resume(self, failure: Failure, now: float) -> None:
         self._failures.remove(failure)
@@ -368,7 +369,7 @@ class Walk:
         return (scrubbed(failed),)
 
     def _salvageable(self, attempt: _Attempt, failed: Failed) -> bool:
-        dead = failed.trouble is Trouble.SPAWN_FAILED
+        dead = failed.trouble is Trouble.SPAWN_FAILED and not failed.living
         return dead and not self._streaming and _usable(attempt.gate)
 
     def _move_on_or_stop(self, attempt: _Attempt, failed: Failed) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from olp.config import ServerConfig
+from olp.core.words import counted
 from olp.doctor.finding import Finding
 from olp.errors import StartError
 from olp.runtime.tls import identity
@@ -21,6 +22,6 @@ def check_certificate(server: ServerConfig) -> Iterator[Finding]:
         yield Finding("certificate", False, str(error), "olp cert")
         return
     days = (shown.expires_at - time.time()) / 86_400
-    what = f"{server.tls_cert} is good for {days:.0f} days"
+    what = f"{server.tls_cert} is good for {counted(round(days), 'day')}"
     fix = "olp cert, and reload the server" if shown.expires_soon else ""
     yield Finding("certificate", None if shown.expires_soon else True, what, fix)

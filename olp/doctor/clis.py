@@ -25,7 +25,7 @@ def check_any(patients: Sequence[Patient]) -> Finding:
     there = [patient.name for patient in patients if patient.installed]
     if there:
         return Finding("clis", True, f"{len(there)} of {len(patients)} found: {', '.join(there)}")
-    commands = " | or: ".join(patient.provider.facts.install for patient in patients)
+    commands = "; or ".join(patient.provider.facts.install for patient in patients)
     return Finding("clis", False, "no CLI was found on PATH", commands)
 
 

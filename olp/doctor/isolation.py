@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from olp.config import ProviderConfig
+from olp.core.words import counted
 from olp.doctor.finding import Finding, Patient
 from olp.doctor.lab import Bystander, Lab, Lingering, OneTurn
 from olp.doctor.trap import Trap, attempts, lay
@@ -106,7 +107,7 @@ async def check_isolation(patient: Patient, lab: Lab) -> Finding:
 
 def _praise(patient: Patient, outcomes: Sequence[Outcome]) -> str:
     once = outcomes[0]
-    tools = f"{once.tools} tools, none of use" if once.tools else "no tools"
+    tools = f"{counted(once.tools, 'tool')} that can do nothing" if once.tools else "no tools"
     told = f"locked: {tools}, canaries untouched, {once.size:,} bytes to ask a short question"
     notes = [f"could not be started ahead: {o.idle}" for o in outcomes[2:3] if o.idle]
     options = patient.setting.config

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from olp.events import Done, Event, Failed, Trouble
 from olp.model import Launch, Request
 from olp.providers.base import Callee, CloseInput, Driver, Exit, Ready, Session, Settle, Step
 from olp.runtime.log import Log
+from olp.runtime.removal import remove
 from olp.runtime.tasks import Tasks
 from olp.runtime.worker import Worker
 
@@ -29,6 +29,9 @@ class Lab:
     work: Path
     private: Path
     tasks: Tasks
+
+    async def tidy(self) -> None:
+        """Nothing: what a CLI left in its working directory is what the doctor looks for."""
 
     async def run(self, launch: Launch, driver: Driver, seconds: float) -> list[Event]:
         """What a CLI did until its end; a Failed if it did not end in time. It is gone then."""
@@ -57,7 +60,7 @@ def open_lab() -> Iterator[Lab]:
         private.mkdir(mode=0o700)
         yield Lab(secrets.token_hex(8), work, private, Tasks(Log(level="error")))
     finally:
-        shutil.rmtree(base, ignore_errors=True)
+        remove(base)
 
 
 class Listener:

@@ -84,8 +84,8 @@ def check_folders(state: Path | None) -> list[Finding]:
     folders = {"state": place.state, "work": place.work, "private": place.private}
     findings = [check_folder(f"folder.{name}", path) for name, path in folders.items()]
     if findings[1].ok and place.work.is_dir() and any(place.work.iterdir()):
-        what = f"{place.work} is where the CLIs run, and is not empty"
-        findings[1] = Finding("folder.work", False, what, f"move away what is in {place.work}")
+        what = f"{place.work} is where the CLIs run, and is not empty: OLP empties it"
+        findings[1] = Finding("folder.work", None, what)
     return findings
 
 

@@ -8,6 +8,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from olp.core.words import counted
 from olp.doctor.finding import Finding
 from olp.runtime.place import RunPlace
 from olp.runtime.tables import NewerFile, opened_to_read
@@ -29,7 +30,7 @@ def _check(path: Path) -> Finding:
     try:
         return _room(path, _sound(path))
     except NewerFile as error:
-        fix = f"install the newer OLP again, or begin a new record: {_away(path, 'newer')}"
+        fix = f"install the newer OLP again, or start a new record: {_away(path, 'newer')}"
         return Finding(NAME, False, f"{path}: {error}", fix)
     except sqlite3.OperationalError as error:
         fix = "end the program that holds it; OLP then writes what it has kept in memory"
@@ -37,7 +38,7 @@ def _check(path: Path) -> Finding:
             fix = f"see to it that OLP may write there: chmod u+rw {path}"
         return Finding(NAME, False, f"{path} cannot be used: {error}", fix)
     except (sqlite3.Error, OSError) as error:
-        fix = f"begin a new one: {_away(path, 'broken')}"
+        fix = f"start a new one: {_away(path, 'broken')}"
         return Finding(NAME, False, f"{path} is damaged: {error}", fix)
 
 
@@ -61,7 +62,7 @@ def _sound(path: Path) -> str:
         requests, day = db.execute(query).fetchone() if known else (0, None)
     size = path.stat().st_size / 1024 / 1024
     since = f" since {day}" if day else ""
-    return f"{path} holds {requests:,} requests{since} ({size:.1f} MB)"
+    return f"{path} holds {counted(requests, 'request')}{since} ({size:.1f} MB)"
 
 
 def _room(path: Path, what: str) -> Finding:

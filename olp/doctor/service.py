@@ -19,7 +19,7 @@ from olp.runtime import unit
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 """About what a service gets that says nothing."""
 
-AGAIN = "install it anew, from a shell that finds all of them: olp service install"
+AGAIN = "install it again, from a shell that finds all of them: olp service install"
 
 
 def check_service(patients: Sequence[Patient]) -> Iterator[Finding]:

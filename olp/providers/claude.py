@@ -15,7 +15,15 @@ from olp.providers import claude_survey
 from olp.providers.base import Setting, adapted
 from olp.providers.claude_answer import Driver
 from olp.providers.claude_bridge import SERVER
-from olp.providers.claude_facts import BRIDGE, FACTS, FLAGS, MAX_SCHEMA_ARG, QUIET
+from olp.providers.claude_facts import (
+    BRIDGE,
+    ELSEWHERE,
+    FACTS,
+    FLAGS,
+    MAX_SCHEMA_ARG,
+    PLACES,
+    QUIET,
+)
 from olp.providers.claude_session import EFFORTS, ClaudeSession
 from olp.providers.claude_survey import SurveyDriver
 from olp.providers.environment import child_environment
@@ -32,9 +40,7 @@ class Claude:
         self, request: Request, model: str, setting: Setting, now: datetime
     ) -> tuple[Launch, Driver]:
         schema = _schema_argument(request)
-        own = {**QUIET, "CLAUDE_CODE_MAX_TURNS": "1"}
-        if setting.config.login == "own":
-            own["CLAUDE_CONFIG_DIR"] = setting.own_home
+        own = {**_own(setting), "CLAUDE_CODE_MAX_TURNS": "1"}
         if request.max_tokens is not None:
             own["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(request.max_tokens)
         if request.effort is Effort.NONE:
@@ -51,15 +57,15 @@ class Claude:
         system = system_of(request, describe_format=schema is None)
         launch = Launch(
             argv,
-            child_environment(setting, FACTS, own),
+            child_environment(setting, FACTS, own | PLACES),
             files={"system.md": system.encode("utf-8", "replace")},
+            leaves=_leaves(setting),
         )
         return launch, Driver(prompt_of(request), structured=schema is not None, now=now)
 
     def session(
         self, setting: Setting, request: Request | None = None, model: str = ""
     ) -> tuple[Launch, ClaudeSession]:
-        own = {"CLAUDE_CONFIG_DIR": setting.own_home} if setting.config.login == "own" else {}
         argv = (
             *setting.command,
             *claude_survey.FLAGS,
@@ -67,18 +73,16 @@ class Claude:
             f"--allowedTools=mcp__{SERVER}",
             *setting.config.args,
         )
-        launch = Launch(argv, child_environment(setting, FACTS, QUIET | BRIDGE | own))
-        return launch, ClaudeSession(_parser)
+        env = child_environment(setting, FACTS, _own(setting) | BRIDGE | PLACES)
+        return Launch(argv, env, leaves=_leaves(setting)), ClaudeSession(_parser)
 
     def survey(self, setting: Setting) -> Sequence[tuple[Launch, SurveyDriver]]:
-        own = {"CLAUDE_CONFIG_DIR": setting.own_home} if setting.config.login == "own" else {}
         argv = (*setting.command, *claude_survey.FLAGS, *setting.config.args)
-        launch = Launch(argv, child_environment(setting, FACTS, QUIET | own))
-        return [(launch, SurveyDriver())]
+        env = child_environment(setting, FACTS, _own(setting) | PLACES)
+        return [(Launch(argv, env, leaves=_leaves(setting)), SurveyDriver())]
 
     def probes(self, setting: Setting) -> Mapping[str, Launch]:
-        own = {"CLAUDE_CONFIG_DIR": setting.own_home} if setting.config.login == "own" else {}
-        env = child_environment(setting, FACTS, QUIET | own)
+        env = child_environment(setting, FACTS, _own(setting))
         return {
             "version": Launch((*setting.command, "--version"), env),
             "login": Launch((*setting.command, "auth", "status", "--json"), env),
@@ -87,6 +91,22 @@ class Claude:
     def mocked(self, setting: Setting, url: str) -> Setting:
         login = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-dummy"}
         return adapted(setting, env={"ANTHROPIC_BASE_URL": url, **login})
+
+
+def _own(setting: Setting) -> dict[str, str]:
+    """What every process of this CLI gets from OLP."""
+    own = dict(QUIET)
+    if setting.config.login == "own":
+        own["CLAUDE_CONFIG_DIR"] = setting.own_home
+    return own | (ELSEWHERE if "ANTHROPIC_BASE_URL" in setting.config.env else {})
+
+
+def _leaves(setting: Setting) -> tuple[str, ...]:
+    """A process enters itself in a list of those that run, and leaves that to the next one to clear
+    up if it is killed."""
+    home = setting.own_home if setting.config.login == "own" else f"{setting.home}/.claude"
+    home = setting.config.env.get("CLAUDE_CONFIG_DIR", home)
+    return (f"{home}/sessions/{{pid}}.*", "/tmp/cc-socks-{uid}/{pid}.sock")
 
 
 def _schema_argument(request: Request) -> str | None:

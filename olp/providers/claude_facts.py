@@ -1,14 +1,14 @@
-"""What is known of Claude Code: how it is made safe and lean, and what its failures say."""
+"""What is known of Claude Code: how it is made safe and lean."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from olp.events import Trouble, Usage
-from olp.model import Ability
+from olp.events import Usage
+from olp.model import PRIVATE_DIR, Ability
 from olp.providers.base import OPENING_S, Facts
-from olp.providers.notices import Patterns
+from olp.providers.wire import count, table
 
 FACTS = Facts(
     name="claude",
@@ -55,6 +55,17 @@ QUIET = {
     "DISABLE_TELEMETRY": "1",
 }
 
+ELSEWHERE = {"CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1"}
+"""Where the owner gave another address than the vendor's own: on a 400 that it does not know, the
+CLI would ask there again, leaving out one of its betas each time."""
+
+PLACES = {
+    **dict.fromkeys(("TMPDIR", "CLAUDE_CODE_TMPDIR", "XDG_RUNTIME_DIR"), PRIVATE_DIR),
+    "CLAUDE_CODE_PLUGIN_CACHE_DIR": f"{PRIVATE_DIR}/plugins",
+}
+"""Temporary files, the store of plugins, and the socket on which a process takes messages of its
+user's other ones: in the private folder, where nobody else looks and which goes with it."""
+
 _DAY_MS = "86400000"
 
 BRIDGE = {
@@ -76,53 +87,16 @@ MAX_SCHEMA_ARG = 32_000
 
 SCHEMA_TOOL = "StructuredOutput"
 
-PATTERNS: Patterns = (
-    (r"not your usage limit|temporarily limiting requests", Trouble.RATE_LIMITED),
-    (r"^you've (hit|reached) your\b.*\blimit", Trouble.QUOTA_EXHAUSTED),
-    (r"^you're out of (extra )?usage|^your org is out of usage", Trouble.QUOTA_EXHAUSTED),
-    (r"^claude ai usage limit reached|^\d+-hour limit reached", Trouble.QUOTA_EXHAUSTED),
-    (r"credit balance is too low|usage credits required", Trouble.QUOTA_EXHAUSTED),
-    (r"requires usage credits|spend(ing)? limit", Trouble.QUOTA_EXHAUSTED),
-    (r"your seat type doesn't include|usage allocation has been disabled", Trouble.QUOTA_EXHAUSTED),
-    (r"your group's usage limit is set to", Trouble.QUOTA_EXHAUSTED),
-    (r"please run /login|not logged in|invalid api key|oauth token", Trouble.AUTH_MISSING),
-    (r"failed to authenticate|could not resolve authentication", Trouble.AUTH_MISSING),
-    (r"disabled claude subscription access|disabled organization", Trouble.AUTH_MISSING),
-    (r"prompt is too long|request too large", Trouble.CONTEXT_TOO_LONG),
-    (r"^(image was|pdf) too large|^api error: .* can't help with this", Trouble.BAD_REQUEST),
-    (r"issue with the selected model|is not available with the claude", Trouble.MODEL_NOT_FOUND),
-    (r"unrecognized_model", Trouble.MODEL_NOT_FOUND),
-    (r"request rejected \(429\)", Trouble.RATE_LIMITED),
-    (r"overloaded|api error: 5\d\d", Trouble.OVERLOADED),
-    (r"request timed out|may be incomplete|connection error", Trouble.SPAWN_FAILED),
-    (r"isn't available in this environment", Trouble.SPAWN_FAILED),
-)
-
-KINDS = {
-    "rate_limit": Trouble.RATE_LIMITED,
-    "billing_error": Trouble.QUOTA_EXHAUSTED,
-    "authentication_failed": Trouble.AUTH_MISSING,
-    "oauth_org_not_allowed": Trouble.AUTH_MISSING,
-    "account_on_hold": Trouble.AUTH_MISSING,
-    "model_not_found": Trouble.MODEL_NOT_FOUND,
-    "overloaded": Trouble.OVERLOADED,
-    "server_error": Trouble.OVERLOADED,
-    "invalid_request": Trouble.BAD_REQUEST,
-}
-
-MODEL_LIMITS = ("seven_day_opus", "seven_day_sonnet")
-
 
 def usage_of(usage: Mapping[str, Any], cost: float | None = None) -> Usage:
     """The tokens that a message or a result tells of."""
-    cached = usage.get("cache_read_input_tokens") or 0
-    written = usage.get("cache_creation_input_tokens") or 0
-    details = usage.get("output_tokens_details") or {}
+    cached = count(usage.get("cache_read_input_tokens"))
+    written = count(usage.get("cache_creation_input_tokens"))
     return Usage(
-        input=(usage.get("input_tokens") or 0) + cached + written,
-        output=usage.get("output_tokens") or 0,
+        input=count(usage.get("input_tokens")) + cached + written,
+        output=count(usage.get("output_tokens")),
         cached=cached,
         cache_written=written,
-        reasoning=details.get("thinking_tokens") or 0,
-        cost=cost,
+        reasoning=count(table(usage.get("output_tokens_details")).get("thinking_tokens")),
+        cost=cost if cost is not None and cost >= 0 else None,
     )

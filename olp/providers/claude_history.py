@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from olp.providers.transcript import told_call, told_result
 from olp.providers.wire import parse_line
 
 _LONGEST_ID = 64
+
+_NOTHING = re.compile(r"\s*(?:\{\s*\}|null)?\s*")
 
 Line = tuple[Write, bool]
 """A line, and whether the CLI has its say before the next may follow."""
@@ -68,13 +71,19 @@ def _spoken(turn: Message, names: Names | None) -> list[dict[str, Any]]:
 
 
 def _use(call: ToolCall, names: Names) -> dict[str, Any]:
-    arguments = parse_line(call.arguments)
     return {
         "type": "tool_use",
         "id": fitted(call.id, _LONGEST_ID),
         "name": names.shown(call.name),
-        "input": arguments,
+        "input": _input(call.arguments),
     }
+
+
+def _input(arguments: str) -> dict[str, Any]:
+    """The vendor takes nothing but an object. What a model wrote instead is told as it was, so that
+    it can see what it did."""
+    told = parse_line(arguments)
+    return told if told or _NOTHING.fullmatch(arguments) else {"unparsed_arguments": arguments}
 
 
 def _blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:

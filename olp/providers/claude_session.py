@@ -19,11 +19,12 @@ from olp.model import Effort, Request
 from olp.providers.base import OPENING_S, Driver, Exit, Halt, Ready, Step, Write, ended
 from olp.providers.claude_bridge import SERVER, Bridge, takes_live
 from olp.providers.claude_history import lines_of
+from olp.providers.claude_notices import refused_model
 from olp.providers.claude_survey import control
 from olp.providers.opencalls import fits
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
-from olp.providers.wire import parse_line
+from olp.providers.wire import parse_line, table, text
 
 EFFORTS = {
     Effort.MINIMAL: "low",
@@ -33,7 +34,7 @@ EFFORTS = {
     Effort.XHIGH: "xhigh",
 }
 
-_PING = "olp-ping"
+_PING, _MODEL = "olp-ping", "olp-model"
 
 
 Parser = Callable[[bool, datetime, Names, bool], Driver]
@@ -85,15 +86,17 @@ class ClaudeSession:
         if request.tools:
             initialize["sdkMcpServers"] = [SERVER]
         self._bridge = Bridge(request.tools, parallel=request.parallel_calls)
+        settings = _settings(request, model)
+        # Last, and nothing of the request is told before the CLI has taken the model: it goes on
+        # with another one where it was refused.
         steps = [
             control("olp-initialize", **initialize),
-            control("olp-model", subtype="set_model", model=model),
+            control("olp-settings", subtype="apply_flag_settings", settings=settings),
+            control(_MODEL, subtype="set_model", model=model),
         ]
-        if settings := _settings(request):
-            steps.append(control("olp-settings", subtype="apply_flag_settings", settings=settings))
         self._history = deque(lines_of(request, request.turns, self._bridge.names))
         self._turn = self._parser(schema is not None, now, self._bridge.names, False)
-        return [*steps, *self._next()]
+        return steps
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
         schema = request.format.schema if request.format else None
@@ -119,7 +122,7 @@ class ClaudeSession:
     def receive(self, line: str) -> Sequence[Step]:
         message = parse_line(line)
         if message.get("type") == "control_response":
-            return self._controlled(message.get("response") or {})
+            return self._controlled(table(message.get("response")))
         if message.get("type") == "control_request":
             return self._asked(message)
         if self._turn is None:
@@ -131,23 +134,28 @@ class ClaudeSession:
 
     def _unasked(self, message: Mapping[str, Any]) -> Sequence[Step]:
         """Nobody has asked for more, and the CLI goes on: it has answered a call by itself."""
-        begins = (message.get("event") or {}).get("type") == "message_start"
+        begins = table(message.get("event")).get("type") == "message_start"
         if begins or message.get("type") == "result" or message.get("subtype") == "api_retry":
             return [ended("claude", "went on by itself"), Halt()]
         return []
 
     def _controlled(self, response: Mapping[str, Any]) -> Sequence[Step]:
-        if response.get("request_id") == _PING:
-            return [Ready()]
-        if response.get("subtype") == "error" and response.get("request_id") != "olp-interrupt":
-            said = str(response.get("error") or "no reason given")
-            model = response.get("request_id") == "olp-model"
-            trouble = Trouble.MODEL_NOT_FOUND if model else Trouble.SPAWN_FAILED
-            return self._told([Failed(trouble, said)])
+        match response.get("request_id"), response.get("subtype"):
+            case str(id), _ if id == _PING:
+                return [Ready()]
+            case str(id), "error" if id == _MODEL:
+                return self._told([refused_model(text(response.get("error")) or "")])
+            case str(id), _ if id == _MODEL and self._turn is not None:
+                return self._next()
+            case "olp-interrupt", _:
+                return []
+            case _, "error":
+                said = text(response.get("error")) or "no reason given"
+                return self._told([Failed(Trouble.SPAWN_FAILED, said)])
         return []
 
     def _asked(self, message: Mapping[str, Any]) -> Sequence[Step]:
-        request = message.get("request") or {}
+        request = table(message.get("request"))
         if request.get("subtype") == "mcp_message" and request.get("server_name") == SERVER:
             return self._bridge.receive(str(message.get("request_id")), request)
         return self._told([ended("claude", f"asked for {request.get('subtype')}")])
@@ -172,13 +180,14 @@ class ClaudeSession:
         return [Failed(Trouble.SPAWN_FAILED, exit.told("claude"))]
 
 
-def _settings(request: Request) -> dict[str, Any]:
+def _settings(request: Request, model: str) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    env = {}
+    # The CLI asks its vendor "Hi" of a model that it does not know, unless that is an option here.
+    env = {"ANTHROPIC_CUSTOM_MODEL_OPTION": model}
     if request.max_tokens is not None:
         env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(request.max_tokens)
     if request.effort is Effort.NONE:
         env["MAX_THINKING_TOKENS"] = "0"
     elif request.effort is not None:
         settings["effortLevel"] = EFFORTS[request.effort]
-    return settings | ({"env": env} if env else {})
+    return settings | {"env": env}

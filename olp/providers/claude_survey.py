@@ -12,7 +12,7 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Listed, Quota, Trouble, Window
 from olp.providers.base import CloseInput, Exit, Step, Write, json_line
-from olp.providers.wire import parse_line
+from olp.providers.wire import moment, number, parse_line, rows, table, text
 
 FLAGS = (
     *("-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),
@@ -44,9 +44,9 @@ class SurveyDriver:
         message = parse_line(line)
         if message.get("type") != "control_response":
             return []
-        response = message.get("response") or {}
-        told = response.get("response") or {}
-        request_id = response.get("request_id")
+        response = table(message.get("response"))
+        told = table(response.get("response"))
+        request_id = text(response.get("request_id")) or ""
         self._waiting.discard(request_id)
         events: list[Step] = []
         if request_id == _INITIALIZE and (models := _models(told)):
@@ -61,38 +61,36 @@ class SurveyDriver:
 
 def _models(told: Mapping[str, Any]) -> tuple[str, ...]:
     """Names as `--model` takes them; the one called `default` is whichever the login may use."""
-    names = [str(model.get("value") or "") for model in told.get("models") or ()]
-    resolved = [str(model.get("resolvedModel") or "") for model in told.get("models") or ()]
-    known = [name for name in (*names, *resolved) if name and name != "default"]
-    return tuple(dict.fromkeys(known))
+    models = rows(told.get("models"))
+    named = [text(model.get(key)) for key in ("value", "resolvedModel") for model in models]
+    return tuple(dict.fromkeys(name for name in named if name and name != "default"))
 
 
 def _windows(told: Mapping[str, Any]) -> tuple[Window, ...]:
-    limits = told.get("rate_limits") or {}
+    limits = table(told.get("rate_limits"))
     found = [
-        Window(name, float(window["utilization"]), _epoch(window.get("resets_at")))
-        for name, window in limits.items()
-        if name != "extra_usage" and isinstance(window, dict) and _number(window, "utilization")
+        _window("credits" if name == "extra_usage" else name, limit, limit.get("utilization"))
+        for name, limit in limits.items()
+        if isinstance(limit, dict)
     ]
-    extra = limits.get("extra_usage") or {}
-    if _number(extra, "utilization"):
-        found.append(Window("credits", float(extra["utilization"]), None))
-    for limit in limits.get("limits") or ():
-        model = ((limit.get("scope") or {}).get("model") or {}).get("display_name")
-        if model and _number(limit, "percent"):
-            resets = _epoch(limit.get("resets_at"))
-            found.append(Window(str(limit.get("kind")), float(limit["percent"]), resets, model))
-    return tuple(found)
+    for limit in rows(limits.get("limits")):
+        model = text(table(table(limit.get("scope")).get("model")).get("display_name"))
+        if model:
+            found.append(_window(str(limit.get("kind")), limit, limit.get("percent"), model))
+    return tuple(window for window in found if window is not None)
 
 
-def _number(table: Mapping[str, Any], key: str) -> bool:
-    return isinstance(table.get(key), int | float)
-
-
-def _epoch(text: object) -> float | None:
-    if not isinstance(text, str):
+def _window(
+    name: str, limit: Mapping[str, Any], used: object, model: str | None = None
+) -> Window | None:
+    share = number(used)
+    if share is None or share < 0:
         return None
+    return Window(name, share, _epoch(limit.get("resets_at")), model)
+
+
+def _epoch(told: object) -> float | None:
     try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+        return moment(datetime.fromisoformat(text(told) or "").timestamp())
+    except (ValueError, OverflowError, OSError):
         return None

@@ -20,6 +20,7 @@ from olp.providers.codex_facts import FACTS, NO_SYSTEM
 from olp.providers.codex_items import strict_schema
 from olp.providers.codex_session import CodexSession
 from olp.providers.codex_survey import CATALOGUE, CatalogueDriver, LimitsDriver
+from olp.providers.codex_vendor import asked_once
 from olp.providers.environment import child_environment
 from olp.providers.transcript import prompt_of, system_of
 
@@ -87,6 +88,7 @@ class Codex:
             *(("--output-schema", f"{PRIVATE_DIR}/schema.json") if schema is not None else ()),
             *("-m", model),
             *setting.config.args,
+            *asked_once(setting.config.args),
             "-",
         )
         launch = Launch(argv, _environment(setting), files=files, links=_links(setting))
@@ -102,6 +104,7 @@ class Codex:
             *(word for option in _CONFIG for word in ("-c", option)),
             *_catalogue(setting),
             *setting.config.args,
+            *asked_once(setting.config.args),
         )
         launch = Launch(argv, _environment(setting), links=_links(setting))
         return launch, CodexSession(__version__, setting.work)
@@ -125,8 +128,7 @@ class Codex:
         }
 
     def mocked(self, setting: Setting, url: str) -> Setting:
-        mock = f'{{name="mock",base_url="{url}/v1",env_key="MOCK_KEY",wire_api="responses",'
-        mock += "request_max_retries=0,stream_max_retries=0}"
+        mock = f'{{name="mock",base_url="{url}/v1",env_key="MOCK_KEY",wire_api="responses"}}'
         args = ("-c", "model_provider=mock", "-c", f"model_providers.mock={mock}")
         return adapted(setting, env={"MOCK_KEY": "dummy"}, args=args)
 

@@ -6,11 +6,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from olp.events import Usage
 from olp.model import CANCELLED, Media, Message, Request, Role, Tool, ToolCall
-from olp.providers.base import Write, json_line
+from olp.providers.base import Write
 from olp.providers.toolnames import Names, fitted
 from olp.providers.toolschemas import in_words, inner_of, is_sound, offered
+from olp.providers.wire import count, line_of
 
 _LONGEST_NAME = 128
 _LONGEST_ID = 64
@@ -28,6 +31,10 @@ _KEPT = frozenset(
 """What the CLI leaves of a schema."""
 
 _COMBINED = ("anyOf", "oneOf", "allOf", "$ref")
+
+_LEVELS = 100
+"""How deep a value may be nested in a line: the CLI reads 127 levels in all, and passes over a
+deeper line without a word. Nor does it read a whole number of more than 64 bits."""
 
 _KEPT_BYTES = 4900
 """Of a larger schema it leaves out the descriptions, or all."""
@@ -48,7 +55,7 @@ def tools_of(tools: Sequence[Tool], names: Names) -> dict[str, Any]:
 
 def _described(tool: Tool, names: Names) -> dict[str, Any]:
     """With the schema in its description, where the CLI would not hand it on as it is."""
-    sound = is_sound(tool.parameters)
+    sound = _is_plain(tool.parameters) and is_sound(tool.parameters)
     named = {"type": "function", "name": names.outward(tool.name)}
     told = named | offered(tool, fits=sound)
     if not sound:
@@ -79,7 +86,9 @@ def _stays(schema: Any) -> bool:
 def strict_schema(request: Request) -> Mapping[str, Any] | None:
     """The schema of the wanted answer, if the vendor takes it as such."""
     schema = request.format.schema if request.format else None
-    if schema is None or schema.get("type") != "object" or not is_sound(schema):
+    if schema is None or schema.get("type") != "object":
+        return None
+    if not _is_plain(schema) or not is_sound(schema):
         return None
     return schema if _is_strict(schema) else None
 
@@ -95,6 +104,36 @@ def _is_strict(schema: Any) -> bool:
         if not closed or set(schema.get("required") or ()) != set(named):
             return False
     return all(map(_is_strict, inner_of(schema)))
+
+
+def _is_plain(value: Any, levels: int = _LEVELS) -> bool:
+    """Whether the CLI can read this piece of JSON."""
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**64
+    if not isinstance(value, Mapping | list | tuple):
+        return True
+    inner = value.values() if isinstance(value, Mapping) else value
+    return levels > 0 and all(_is_plain(one, levels - 1) for one in inner)
+
+
+def readable(arguments: str) -> bool:
+    """Whether the CLI can read these arguments of a call, which a model wrote: it is as strict as
+    msgspec, and knows no larger numbers than 64 bits have."""
+    try:
+        msgspec.json.decode(arguments)
+        return _is_plain(json.loads(arguments))
+    except (ValueError, RecursionError):
+        return False
+
+
+def rpc_line(message: Mapping[str, Any]) -> Write:
+    """A line to the app-server. Half a surrogate pair becomes the character that stands for what
+    cannot be read: at one the CLI passes over the whole line, without a word."""
+    line = line_of(message)
+    if b"\\ud" not in line:
+        return Write(line)
+    told = json.dumps(message, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+    return Write(told.decode("utf-16-le", "replace").encode() + b"\n")
 
 
 def items_of(turns: Sequence[Message], names: Names) -> list[dict[str, Any]]:
@@ -158,7 +197,7 @@ def result_of(number: int, message: Message | None) -> Write:
         content = [{"type": "input_text", "text": content}]
     items = [_content_item(part) for part in content]
     fine = message is not None and not message.cancelled
-    return json_line({"id": number, "result": {"contentItems": items, "success": fine}})
+    return rpc_line({"id": number, "result": {"contentItems": items, "success": fine}})
 
 
 def _content_item(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -170,9 +209,9 @@ def _content_item(part: Mapping[str, Any]) -> dict[str, Any]:
 def usage_of(last: Mapping[str, Any]) -> Usage:
     """The tokens of one answer of the vendor's."""
     return Usage(
-        input=last.get("inputTokens") or 0,
-        output=last.get("outputTokens") or 0,
-        cached=last.get("cachedInputTokens") or 0,
-        cache_written=last.get("cacheWriteInputTokens") or 0,
-        reasoning=last.get("reasoningOutputTokens") or 0,
+        input=count(last.get("inputTokens")),
+        output=count(last.get("outputTokens")),
+        cached=count(last.get("cachedInputTokens")),
+        cache_written=count(last.get("cacheWriteInputTokens")),
+        reasoning=count(last.get("reasoningOutputTokens")),
     )

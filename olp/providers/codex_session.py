@@ -12,36 +12,39 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from olp.events import (
-    Done,
-    Event,
-    Failed,
-    Finish,
-    Quota,
-    Reasoning,
-    Started,
-    Text,
-    Trouble,
-)
+from olp.events import Done, Event, Failed, Finish, Quota, Trouble
 from olp.model import Message, Request, Role
-from olp.providers.base import OPENING_S, Exit, Halt, Ready, Step, Write, ended, json_line, tried
-from olp.providers.codex_facts import NO_SYSTEM, explained
+from olp.providers.base import OPENING_S, Exit, Halt, Ready, Step, Write, ended, tried
+from olp.providers.codex_facts import NO_SYSTEM
+from olp.providers.codex_failures import coded
 from olp.providers.codex_items import (
     input_of,
     items_of,
     names_of,
+    readable,
     result_of,
+    rpc_line,
     strict_schema,
     tools_of,
     usage_of,
 )
 from olp.providers.codex_survey import windows_of
+from olp.providers.codex_turn import Turn
 from olp.providers.opencalls import OpenCalls, fits
 from olp.providers.toolnames import Names
 from olp.providers.transcript import system_of
-from olp.providers.wire import is_cut, is_json, parse_line
+from olp.providers.wire import is_cut, parse_line, table
 
-_HARMLESS_ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "dynamicToolCall")
+_RAW_ITEMS = ("message", "agent_message", "reasoning", "function_call_output")
+"""What may stand in the vendor's own items besides calls of the client's tools."""
+
+_CALLS = ("function_call", "custom_tool_call")
+
+_REFUSED_CALLS = (-32600, -32602)
+"""JSON-RPC: an invalid request, invalid parameters."""
+
+_OF_THE_CLIENT = ("thread/start", "thread/inject_items", "turn/start")
+"""Calls in whose parameters stands what a client wrote."""
 
 MAX_INPUT_CHARS = 1_000_000
 """Characters that a turn can be started with. What is longer goes in with the earlier turns."""
@@ -60,10 +63,9 @@ class CodexSession:
         self._calls: dict[int, str] = {}
         self._thread: str | None = None
         self._turn: str | None = None
+        self._told: Turn | None = None
         self._request: Request | None = None
         self._schema: Mapping[str, Any] | None = None
-        self._now: datetime | None = None
-        self._commentary: dict[str, bool] = {}
         self._names = Names()
         self._calls_open: OpenCalls[int] = OpenCalls()
         self._cut = False
@@ -91,7 +93,7 @@ class CodexSession:
     def _call(self, method: str, **params: Any) -> Write:
         self._count += 1
         self._calls[self._count] = method
-        return json_line({"id": self._count, "method": method, "params": params})
+        return rpc_line({"id": self._count, "method": method, "params": params})
 
     def start(self) -> Sequence[Step]:
         client = {"name": "olp", "title": "OLP", "version": self._version}
@@ -101,7 +103,7 @@ class CodexSession:
         # The conversation before is over: what the process keeps of it is given free.
         over = self._thread
         forget = [self._call("thread/unsubscribe", threadId=over)] if over is not None else []
-        self._request, self._now, self._thread = request, now, None
+        self._request, self._told, self._thread = request, Turn(now), None
         self._names = names_of(request.tools)
         self._calls_open = OpenCalls(parallel=request.parallel_calls)
         self._schema = strict_schema(request)
@@ -124,7 +126,7 @@ class CodexSession:
         ]
 
     def more(self, request: Request, now: datetime) -> Sequence[Step]:
-        self._request, self._now = request, now
+        self._request, self._told = request, Turn(now)
         if self.parked:
             given = self._calls_open.give(request.latest)
             return [result_of(number, message) for number, message in given]
@@ -165,16 +167,16 @@ class CodexSession:
     def receive(self, line: str) -> Sequence[Step]:
         message = parse_line(line)
         method, number = message.get("method"), message.get("id")
-        params = message.get("params") or {}
+        params = table(message.get("params"))
         if method is None and isinstance(number, int):
             return self._answered(self._calls.pop(number, ""), message)
         if method == "item/tool/call" and isinstance(number, int):
             return self._tool_call(number, params)
         if number is not None:
             return [ended("codex", f"asked for {method}")]
-        if params.get("threadId") not in (None, self._thread):
+        if self._told is None or params.get("threadId") not in (None, self._thread):
             return []
-        return self._notified(str(method), params)
+        return self._notified(str(method), params, self._told)
 
     def _tool_call(self, number: int, params: Mapping[str, Any]) -> Sequence[Step]:
         """The CLI asks for a result. Which calls there are was told before, by the raw events; a
@@ -195,110 +197,91 @@ class CodexSession:
 
     def _raw_item(self, item: Mapping[str, Any]) -> Sequence[Step]:
         """What the model wrote. Any other tool the CLI would answer for by itself, and would ask
-        again as soon as the vendor's answer is whole; arguments that are no JSON as well, but those
-        are for the client to see. So neither is waited for longer."""
-        if item.get("type") not in ("function_call", "custom_tool_call"):
-            return []
+        again as soon as the vendor's answer is whole; arguments that it cannot read as well, but
+        those are for the client to see. So neither is waited for longer."""
+        kind = item.get("type")
+        if kind not in _CALLS:
+            return [] if kind in _RAW_ITEMS else [tried("codex", str(kind)), Halt()]
         arguments = str(item.get("arguments"))
         called = self._called(str(item.get("call_id")), str(item.get("name")), arguments)
-        if is_json(arguments):
+        if readable(arguments):
             return called
         self._cut = self._cut or is_cut(arguments)  # perhaps by the vendor's limit, which is told
         return called if self._cut else [*called, Done(Finish.TOOL_CALLS), Halt()]
 
-    def _responded(self, counted: Mapping[str, Any] | None) -> Sequence[Step]:
+    def _responded(self, counted: Mapping[str, Any], told: Turn) -> Sequence[Step]:
         """The vendor's answer is whole: all that the model calls for was told."""
+        told.responded()
         if not self.parked:
             return []
         usage = [usage_of(counted)] if counted else []
         return [*usage, Done(Finish.TOOL_CALLS), *([Halt()] if self._cut else [])]
 
     def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
-        if error := message.get("error"):
-            said = str(error.get("message") or "no reason given")
-            quiet = method in ("turn/interrupt", "thread/unsubscribe")
-            return [] if quiet else [self._failed({"message": said})]
-        result = message.get("result") or {}
+        if "error" in message:
+            return self._declined(method, table(message["error"]))
+        result = table(message.get("result"))
         match method:
             case "initialize":
-                return [json_line({"method": "initialized"}), Ready()]
+                return [rpc_line({"method": "initialized"}), Ready()]
             case "thread/start":
-                return self._begin(str((result.get("thread") or {}).get("id")))
+                return self._begin(str(table(result.get("thread")).get("id")))
             case "turn/start":
-                self._turn = (result.get("turn") or {}).get("id")
+                self._turn = table(result.get("turn")).get("id")
                 return []
             case _:
                 return []
 
-    def _notified(self, method: str, params: Mapping[str, Any]) -> Sequence[Step]:
+    def _declined(self, method: str, error: Mapping[str, Any]) -> Sequence[Step]:
+        """The CLI does not do what it was told to: perhaps since it cannot read a client's words
+        in it, which a hop of another kind can."""
+        if method in ("turn/interrupt", "thread/unsubscribe"):
+            return []
+        said = str(error.get("message") or "no reason given")
+        if self._told is None:
+            return [Failed(Trouble.SPAWN_FAILED, said)]
+        events = coded({"message": said}, self._told.now)
+        if not any(isinstance(e, Failed) and e.trouble is Trouble.UNKNOWN for e in events):
+            return events
+        at_fault = method in _OF_THE_CLIENT and error.get("code") in _REFUSED_CALLS
+        return [Failed(Trouble.INCAPABLE if at_fault else Trouble.SPAWN_FAILED, said)]
+
+    def _notified(self, method: str, params: Mapping[str, Any], told: Turn) -> Sequence[Step]:
         match method:
             case "item/started" | "item/completed":
-                return self._item(method, params.get("item") or {})
+                return told.item(table(params.get("item")), ended=method == "item/completed")
             case "item/agentMessage/delta":
-                text = str(params.get("delta") or "")
-                said = self._commentary.get(str(params.get("itemId")))
-                return [Reasoning(text) if said else Text(text)]
+                return told.delta(params)
             case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
-                return [Reasoning(str(params.get("delta") or ""))]
+                return told.thought(params)
             case "turn/started":
-                self._turn = (params.get("turn") or {}).get("id")
+                self._turn = table(params.get("turn")).get("id")
                 return []
             case "rawResponseItem/completed" if params.get("turnId") == self._turn:
-                return self._raw_item(params.get("item") or {})
+                told_by_model = self._raw_item(table(params.get("item")))
+                return told.begins(told_by_model) if told_by_model else []
             case "rawResponse/completed":
-                return self._responded(params.get("usage"))
+                return self._responded(table(params.get("usage")), told)
             case "thread/tokenUsage/updated":
-                return [usage_of((params.get("tokenUsage") or {}).get("last") or {})]
+                return [usage_of(table(table(params.get("tokenUsage")).get("last")))]
             case "account/rateLimits/updated":
-                windows = windows_of(params.get("rateLimits") or {})
+                windows = windows_of(table(params.get("rateLimits")))
                 return [Quota(windows)] if windows else []
+            case "model/rerouted":
+                return told.rerouted(params)
+            case "warning":
+                return told.warned(params)
             case "error":
-                return self._error(params)
+                return told.failing(params)
             case "turn/completed":
-                return self._completed(params.get("turn") or {})
+                return self._completed(table(params.get("turn")), told)
             case _:
                 return []
 
-    def _item(self, moment: str, item: Mapping[str, Any]) -> Sequence[Step]:
-        kind = item.get("type")
-        if kind == "contextCompaction":
-            what = "the conversation is too long: codex would go on with a summary of it"
-            return [Failed(Trouble.CONTEXT_TOO_LONG, what)]
-        if kind not in _HARMLESS_ITEMS:
-            return [tried("codex", str(kind)), Halt()]
-        if kind == "agentMessage":
-            # What the model says on its way to the answer is marked as such.
-            self._commentary[str(item.get("id"))] = item.get("phase") == "commentary"
-        first = moment == "item/started" and kind in ("agentMessage", "reasoning")
-        return [Started()] if first else []
-
-    def _error(self, params: Mapping[str, Any]) -> Sequence[Step]:
-        """Told again when the turn ends, unless the CLI would go on by asking once more."""
-        error = params.get("error") or {}
-        if not params.get("willRetry"):
-            return []
-        failed = self._failed(error)
-        lasting = (Trouble.AUTH_MISSING, Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED)
-        return [failed] if failed.trouble in lasting else []
-
-    def _completed(self, turn: Mapping[str, Any]) -> Sequence[Step]:
+    def _completed(self, turn: Mapping[str, Any], told: Turn) -> Sequence[Step]:
         self._turn = None
         self._calls_open = OpenCalls()
-        self._commentary.clear()
-        error = turn.get("error")
-        said = str((error or {}).get("message") or "")
-        if "max_output_tokens" in said:
-            return [Done(Finish.LENGTH)]
-        if "content_filter" in said:
-            return [Done(Finish.CONTENT_FILTER)]
-        if turn.get("status") != "completed" or error:
-            return [self._failed(error or {})]
-        return [Done(), Ready()]
-
-    def _failed(self, error: Mapping[str, Any]) -> Failed:
-        if self._now is None:
-            return Failed(Trouble.SPAWN_FAILED, str(error.get("message")))
-        return explained(error, self._now)
+        return told.completed(turn)
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]

@@ -12,7 +12,7 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Keep, Listed, Quota, Trouble, Window
 from olp.providers.base import CloseInput, Exit, Step, json_line
-from olp.providers.wire import parse_line
+from olp.providers.wire import count, moment, number, parse_line, rows, table, text
 
 _INITIALIZE, _LIMITS = 1, 2
 
@@ -50,15 +50,15 @@ class CatalogueDriver:
         return []
 
     def exited(self, exit: Exit) -> Sequence[Event]:
-        models = parse_line("\n".join(self._lines)).get("models")
-        if exit.code != 0 or not isinstance(models, list):
+        listed = parse_line("\n".join(self._lines)).get("models")
+        if exit.code != 0 or not isinstance(listed, list):
             return [Failed(Trouble.SPAWN_FAILED, exit.told("codex"))]
-        models = [model for model in models if isinstance(model, dict)]
+        models = rows(listed)
         toolless = [{**model, **_TOOLLESS, **_WHOLE} for model in models]
         shown = [model for model in models if model.get("visibility") == "list"]
-        shown.sort(key=lambda model: model.get("priority") or 0)
-        names = tuple(str(model["slug"]) for model in shown if model.get("slug"))
-        kept = Keep(CATALOGUE, json.dumps({"models": toolless}).encode())
+        shown.sort(key=lambda model: number(model.get("priority")) or 0.0)
+        names = tuple(filter(None, (text(model.get("slug")) for model in shown)))
+        kept = Keep(CATALOGUE, json.dumps({"models": toolless}, allow_nan=False).encode())
         return [Listed(names, _contexts(models)), kept, Done()]
 
 
@@ -66,9 +66,10 @@ def _contexts(models: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...
     """What the vendor takes from each, as far as the list tells it: what the CLI itself would
     shorten a conversation to is often less."""
     reads = (
-        (m.get("slug"), m.get("max_context_window") or m.get("context_window")) for m in models
+        (text(m.get("slug")), count(m.get("max_context_window")) or count(m.get("context_window")))
+        for m in models
     )
-    return tuple((str(name), n) for name, n in reads if name and isinstance(n, int) and n > 0)
+    return tuple((name, tokens) for name, tokens in reads if name and tokens)
 
 
 class LimitsDriver:
@@ -93,7 +94,7 @@ class LimitsDriver:
                 ]
             case 2 if "method" not in message:
                 # Without a ChatGPT login there are no limits to tell, which is no failure.
-                windows = windows_of((message.get("result") or {}).get("rateLimits") or {})
+                windows = windows_of(table(table(message.get("result")).get("rateLimits")))
                 return [*([Quota(windows)] if windows else []), CloseInput(), Done()]
             case _:
                 return []
@@ -106,12 +107,13 @@ def windows_of(limits: Mapping[str, Any]) -> tuple[Window, ...]:
     """The windows of a rate limit snapshot, as `account/rateLimits/read` has it."""
     found = []
     for slot in ("primary", "secondary"):
-        window = limits.get(slot) or {}
-        if isinstance(window.get("usedPercent"), int | float):
-            minutes = window.get("windowDurationMins")
-            name = _BY_MINUTES.get(minutes or 0, f"{minutes}_minutes")
-            found.append(Window(name, float(window["usedPercent"]), window.get("resetsAt")))
-    own = limits.get("individualLimit") or {}
-    if isinstance(own.get("remainingPercent"), int | float):
-        found.append(Window("credits", 100.0 - own["remainingPercent"], own.get("resetsAt")))
+        window = table(limits.get(slot))
+        used, minutes = number(window.get("usedPercent")), count(window.get("windowDurationMins"))
+        if used is not None and used >= 0:
+            name = _BY_MINUTES.get(minutes, f"{minutes}_minutes")
+            found.append(Window(name, used, moment(window.get("resetsAt"))))
+    own = table(limits.get("individualLimit"))
+    left = number(own.get("remainingPercent"))
+    if left is not None and left <= 100:
+        found.append(Window("credits", 100.0 - left, moment(own.get("resetsAt"))))
     return tuple(found)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 
 from olp.events import Trouble
+from olp.providers.resets import LOOKED_AT as LOOKED_AT
 from olp.providers.resets import reset_time as reset_time
 
 Patterns = Sequence[tuple[str, Trouble]]
@@ -19,7 +20,12 @@ Patterns = Sequence[tuple[str, Trouble]]
 
 def classify(text: str, patterns: Patterns) -> Trouble | None:
     """The first pattern's trouble that is found in `text`, whatever its case and quotes."""
-    plain = text.replace("\u2019", "'").replace("\u2219", "\u00b7").replace("\u2022", "\u00b7")
+    plain = (
+        text[:LOOKED_AT]
+        .replace("\u2019", "'")
+        .replace("\u2219", "\u00b7")
+        .replace("\u2022", "\u00b7")
+    )
     for pattern, trouble in patterns:
         if re.search(pattern, plain, re.IGNORECASE):
             return trouble
@@ -50,13 +56,13 @@ _BLOCKED = re.compile(
 def is_transport_fault(text: str) -> bool:
     """Whether `text` is what an HTTP, TLS or socket library, or the system, raises when the vendor
     cannot be reached or its bytes cannot be read: the provider's fault (SPAWN_FAILED)."""
-    return _TRANSPORT.search(text) is not None
+    return _TRANSPORT.search(text[:LOOKED_AT]) is not None
 
 
 def is_blocked(text: str) -> bool:
     """Whether `text` is an HTML page of a proxy in front of the vendor, or a block by country or
     network. With a 403 that is a vendor that cannot be reached (SPAWN_FAILED), and no login."""
-    return _BLOCKED.search(text) is not None
+    return _BLOCKED.search(text[:LOOKED_AT]) is not None
 
 
 _REASONS = "|".join(
@@ -81,7 +87,7 @@ _STATUS = re.compile(
 def http_status(text: str) -> int | None:
     """The HTTP status of an error that `text` names, in any of the usual forms: `status 503`, `HTTP
     429`, `API Error: 529`, `429 Too Many Requests`, `(403)`."""
-    found = _STATUS.search(text)
+    found = _STATUS.search(text[:LOOKED_AT])
     return int(next(filter(None, found.groups()))) if found else None
 
 

@@ -19,12 +19,17 @@ JUST_PAST = timedelta(hours=1)
 """A time of day that was so short a time ago is not the one of tomorrow: clocks differ, and the
 notice may have been written before."""
 
+LOOKED_AT = 4000
+"""Characters of a text that are searched: a notice is short, and a line of many MB would hold up
+everything else for seconds."""
+
 _DAY = timedelta(days=1)
 
 
 def reset_time(text: str, now: datetime) -> float | None:
     """When a limit resets, in epoch seconds, as far as `text` says it; not before `now`, and at
     most LONGEST_S after it. `now` is an aware local time: what names no zone is in its zone."""
+    text = text[:LOOKED_AT]
     try:
         at = _epoch(text) or _iso(text, now) or _span(text, now) or _clock(text, now)
     except (ValueError, LookupError, OSError, OverflowError):

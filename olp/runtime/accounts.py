@@ -126,12 +126,19 @@ class Accounts:
     def usage(self, by: By, when: Span, persons: Collection[str] | None = None) -> dict[str, Sum]:
         """The sums by `by`, the largest first (days in their order). `persons` are ids."""
         found: dict[str, Sum] = {}
+        models = self._models() if by == "model" else {}
         for key, more, total in self._sums(by, when, persons):
+            key = models.get((more, key), key)
             name = self.name(key) if by == "person" else f"{more}/{key}" if more else key
             found.setdefault(name or "none", Sum()).add(total)
         if by == "day":
             return dict(sorted(found.items()))
         return dict(sorted(found.items(), key=lambda item: -item[1].requests))
+
+    def _models(self) -> Mapping[tuple[str, str], str]:
+        """What each model is really called, by provider and by the name that chains have for it."""
+        rows = self._record.read("SELECT provider, name, model FROM models")
+        return {(str(row[0]), str(row[1])): str(row[2]) for row in rows}
 
     def _sums(
         self, by: By, when: Span, persons: Collection[str] | None

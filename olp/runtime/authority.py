@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -43,13 +44,15 @@ class NoCryptography(OLPError):
     """The library is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("this needs the package cryptography: pip install 'olp[lan]'")
+        super().__init__(
+            f"this needs the package cryptography: {sys.executable} -m pip install cryptography"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """What was made, and where. `new_authority` says that devices must trust it first; `left_out`
-    are addresses of this machine that the authority may not vouch for."""
+    are addresses of this machine that the authority may not sign for."""
 
     authority: Path
     cert: Path
@@ -92,8 +95,8 @@ def _make(
     ca, ca_key = old or _new_authority([*given, *found], now)
     if refused := [name for name in given if not permits(ca, name)]:
         raise OLPError(
-            f"the authority may not vouch for {', '.join(refused)}; --new-authority makes one "
-            "that may, which every device must then trust anew"
+            f"the authority may not sign for {', '.join(refused)}; --new-authority makes one "
+            "that may, which every device must then trust again"
         )
     names = [name for name in dict.fromkeys((*given, *found)) if permits(ca, name)]
     key = ec.generate_private_key(ec.SECP256R1())
@@ -135,7 +138,7 @@ def _authority(file: Path, key_file: Path, now: datetime) -> tuple[x509.Certific
     except (ValueError, TypeError):
         raise OLPError(
             f"{file} and {key_file} are not an authority and its key; put the right files back, "
-            "or make another with --new-authority, which every device must then trust anew"
+            "or make another with --new-authority, which every device must then trust again"
         ) from None
     return (cert, key) if cert.not_valid_after_utc > now + timedelta(days=SERVER_DAYS) else None
 

@@ -32,8 +32,8 @@ STATE = "state"
 FORM = 1
 """The number of this form of backup."""
 
-LEFT_OUT = {"runs", "private", "work", "kept"}
-"""Folders of one run, and what is made anew."""
+LEFT_OUT = {"runs", "private", "work", "kept", "demo"}
+"""Folders of one run, what is made anew, and what nobody misses."""
 
 PASSING = ("-wal", "-shm", "-journal", ".new", ".lock", ".token")
 """Ends of the names of files that are part of another, or of a change under way."""

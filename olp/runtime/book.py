@@ -64,7 +64,7 @@ class Book:
         self._visits.pop(visit.id, None)
         row = visit.row(self._clock(), error)
         self.tally.request(row, visit.hop, visit.caller.name)
-        self._record.ended(row, visit.caller.name)
+        self._record.ended(row, visit.caller.name, visit.also_called)
 
 
 class Visit:
@@ -132,6 +132,14 @@ class Visit:
             return Hop(self._end.provider, self._end.model)
         place = self._story.at_hop if self._story else None
         return place[1] if place else None
+
+    @property
+    def also_called(self) -> str:
+        """What the chain calls the model that answered, if that calls itself otherwise."""
+        hop, head = self.hop, self._head
+        if hop is None or head is None or hop.provider != head.provider:
+            return ""
+        return hop.model if hop.model != head.model else ""
 
     def told_of(self, now: float) -> dict[str, Any]:
         """It, for somebody who watches."""

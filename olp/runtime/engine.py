@@ -50,6 +50,12 @@ class Job:
         """The request as the CLIs get it."""
         return Talk(self.caller, as_format(self.request))
 
+    def shaper(self, *, enforce_tokens: bool) -> Shaper:
+        """What makes the answer of an attempt what the client asked for."""
+        live = self.request.stream and self.chain.policy.json == "stream"
+        id = f"call_{self.story.request_id}"
+        return Shaper(self.request, enforce_tokens=enforce_tokens, live=live, id=id)
+
     def cache_key(self, hop: Hop) -> str:
         """Everything that shapes the answer of `hop`, and who asks."""
         shape = repr((self.caller, hop, self.request)).encode("utf-8", "replace")
@@ -152,7 +158,7 @@ class Engine:
         self._record.count(self._now().day, hop.provider)
         waiting = self._pool.take(hop, job.talk)
         async with waiting or self._fleet.worker(hop, job.talk.request) as worker:
-            shaper = Shaper(job.request, enforce_tokens=not worker.keeps_max_tokens)
+            shaper = job.shaper(enforce_tokens=not worker.keeps_max_tokens)
             walk.conversation = worker.conversation
             walk.hurry(worker.opening_s)
             job.story.asked(hop, worker.report)

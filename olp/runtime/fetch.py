@@ -19,7 +19,7 @@ from yarl import URL
 
 from olp.config import ImagesConfig
 from olp.errors import unusable
-from olp.media import from_bytes, image
+from olp.media import check_total, from_bytes, image
 from olp.model import Link, Media, Message, Part, Request
 
 FETCH_S = 20.0
@@ -115,7 +115,9 @@ class Fetcher:
                         raise unusable(link.path, "all images together are too large")
         except TimeoutError:
             raise unusable("messages", f"its images did not come within {FETCH_S:g} s") from None
-        return replace(request, messages=tuple(_with(m, images) for m in request.messages))
+        messages = tuple(_with(message, images) for message in request.messages)
+        check_total(messages)
+        return replace(request, messages=messages)
 
     async def _fetched(self, session: aiohttp.ClientSession, link: Link) -> Media:
         try:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from olp.core.abilities import lacking, only_by_session
+from olp.core.abilities import able, lacking, only_by_session
 from olp.core.walk import Clocks
 from olp.events import Failed, Trouble
-from olp.model import Hop, Request
+from olp.model import Ability, Hop, Request
 from olp.providers.base import Provider, Session, Setting
 from olp.runtime import kept
 from olp.runtime.tasks import Tasks
@@ -104,6 +104,12 @@ class Fleet:
             told = f'{facts.title} can do this with transport = "auto" alone'
             return Failed(Trouble.INCAPABLE, told, param="tools" if request.tools else "messages")
         return None
+
+    def can(self, hop: Hop) -> Sequence[Ability]:
+        """What a request may need of it."""
+        member = self.members[hop.provider]
+        oneshot = member.setting.config.transport == "oneshot"
+        return able(member.provider.facts.can, oneshot=oneshot)
 
     def context(self, hop: Hop) -> int | None:
         """The tokens that the owner says its model can read."""

@@ -47,6 +47,22 @@ class Ring:
         return bool(self.keys) or self.trouble is not None
 
 
+def _read(path: Path) -> tuple[Ring, tuple[int, ...]]:
+    """What the file at `path` says, and its identity."""
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        return Ring(trouble=f"it is larger than {MAX_BYTES // 1024**2} MiB"), _identity(status)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        trouble = f"others may write to it; `chmod 600 {FILE}` in the state folder"
+        return Ring(trouble=trouble), _identity(status)
+    try:
+        return Ring(keyfile.read(data)), _identity(status)
+    except ValueError as error:
+        return Ring(trouble=f"it cannot be used: {error}"), _identity(status)
+
+
 class Keyring:
     """The keys in the folder `state`."""
 
@@ -62,7 +78,7 @@ class Keyring:
             # Any difference counts, and not only a later time: clocks are set back, and a file
             # from a backup is older.
             if found != self._seen:
-                self._ring, self._seen = self._read()
+                self._ring, self._seen = _read(self.path)
         except FileNotFoundError:
             if self._ring.on:
                 gone = "the file of the keys is gone; bring it back, or start OLP again without it"
@@ -70,20 +86,6 @@ class Keyring:
         except OSError as error:
             self._ring, self._seen = Ring(trouble=f"it cannot be read: {error.strerror}"), None
         return self._ring
-
-    def _read(self) -> tuple[Ring, tuple[int, ...]]:
-        with self.path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            return Ring(trouble="it is too large"), _identity(status)
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            trouble = f"others may write to it; `chmod 600 {FILE}` in the state folder"
-            return Ring(trouble=trouble), _identity(status)
-        try:
-            return Ring(keyfile.read(data)), _identity(status)
-        except ValueError as error:
-            return Ring(trouble=f"it cannot be used: {error}"), _identity(status)
 
     def change(self, change: Callable[[Keys], Keys]) -> tuple[Keys, Keys]:
         """Change the keys; what they were, and what they are now. OLPError if the file cannot be
@@ -96,7 +98,7 @@ class Keyring:
                 if ring.trouble is not None:
                     raise OLPError(f"{self.path}: {ring.trouble}; nothing was changed")
                 keys = change(ring.keys)
-                self._write(keyfile.written(keys))
+                self._write(keyfile.written(keys), keys)
         except OSError as error:
             where = error.filename or self.path
             raise OLPError(f"the keys cannot be written: {where}: {error.strerror}") from None
@@ -115,7 +117,7 @@ class Keyring:
         finally:
             os.close(lock)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, keys: Keys) -> None:
         folder = self.path.parent
         descriptor, name = tempfile.mkstemp(prefix=f"{FILE}.new-", dir=folder)  # of mode 0600
         try:
@@ -123,11 +125,21 @@ class Keyring:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+            self._read_back(Path(name), keys)
             Path(name).replace(self.path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
         self._settle(folder)
+
+    @staticmethod
+    def _read_back(path: Path, keys: Keys) -> None:
+        """OLPError unless the new file says what it should: what no server could read would lock
+        everybody out."""
+        ring, _ = _read(path)
+        if ring.keys != keys:
+            why = ring.trouble or "it does not say what was written"
+            raise OLPError(f"nothing was changed, since the new file would be unusable: {why}")
 
     def _settle(self, folder: Path) -> None:
         """Bring the new name to the disk too; without it a power cut could bring the old file
@@ -154,32 +166,3 @@ def new_token() -> str:
 def new_id() -> str:
     """An id for a new key."""
     return secrets.token_hex(8)
-
-
-class LocalToken:
-    """The right of this machine's owner to ask the server about itself when keys are on: a token
-    of this very run, in a file that only the owner can read. `olp status` and the like send it."""
-
-    def __init__(self, state: Path, port: int) -> None:
-        self.token = new_token()
-        self._path = _local_file(state, port)
-        self._path.unlink(missing_ok=True)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(self.token)
-
-    def close(self) -> None:
-        """It is good for nothing any more."""
-        self._path.unlink(missing_ok=True)
-
-
-def local_token(state: Path, port: int) -> str | None:
-    """The token of the server at `port`, if there is one and this user may read it."""
-    try:
-        return _local_file(state, port).read_text("ascii").strip() or None
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _local_file(state: Path, port: int) -> Path:
-    return state / f"local-{port}.token"

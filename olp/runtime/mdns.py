@@ -6,6 +6,7 @@ The library is only needed by those who switch this on, and is loaded only then.
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,9 @@ class NoZeroconf(OLPError):
     """The library is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("this needs the package zeroconf: pip install 'olp[lan]'")
+        super().__init__(
+            f"this needs the package zeroconf: {sys.executable} -m pip install zeroconf"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,8 +129,8 @@ class People:
             return LOCAL
         if ring.trouble is not None:
             raise RequestError(
-                "The server cannot read its keys, and so lets nobody in. The owner can see why "
-                "with `olp keys list`.",
+                "The server cannot read its keys, and so refuses every request. The owner can see "
+                "why with `olp keys list`.",
                 status=503,
                 code="keys_unusable",
             )

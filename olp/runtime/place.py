@@ -8,12 +8,14 @@ removed. That needs no book-keeping per process, and finds grandchildren too.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
+import hashlib
 import os
 import secrets
-import shutil
 import signal
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -22,18 +24,21 @@ import platformdirs
 
 from olp.errors import StartError
 from olp.runtime import process
+from olp.runtime.removal import empty, remove
 from olp.runtime.worker import RUN_VARIABLE
 
 
 class RunPlace:
-    """Opened once per run. `state` keeps what outlives it."""
+    """Opened once per run. `state` keeps what outlives it; `within` is a folder above it that is
+    this user's alone as well."""
 
-    def __init__(self, state: Path | None = None) -> None:
+    def __init__(self, state: Path | None = None, within: Path | None = None) -> None:
         self.state = state or default_state()
+        self._above = (within,) if within else ()
         self.run_id = secrets.token_hex(8)
-        runtime = _runtime_folder(self.state)
-        self.work = runtime / "work"
-        self.private = runtime / "private"
+        self._runtime = _runtime_folder(self.state)
+        self.work = _work_folder(self._runtime)
+        self.private = self._runtime / "private"
         self._runs = self.state / "runs"
         self._lock: int | None = None
         self._serving: int | None = None
@@ -41,9 +46,9 @@ class RunPlace:
     def open(self) -> int:
         """Make the folders and take this run's lock; how many left-over processes were ended.
 
-        StartError if the folders cannot be made or written.
+        StartError if the folders cannot be made, written or emptied.
         """
-        for folder in (self.state, self.work, self.private, self._runs):
+        for folder in (*self._above, self.state, self.work, self.private, self._runs):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)
@@ -51,8 +56,10 @@ class RunPlace:
                 raise StartError(f"cannot use the folder {folder}: {error.strerror}") from None
             if not os.access(folder, os.W_OK):
                 raise StartError(f"cannot write in the folder {folder}")
-        if any(self.work.iterdir()):
-            raise StartError(f"the working directory of the CLIs must be empty: {self.work}")
+        if not empty(self.work):
+            raise StartError(
+                f"{self.work} is where the CLIs run, and OLP cannot remove what is in it"
+            )
         with self._alone():
             swept = self._sweep()
             self._lock = os.open(self._runs / self.run_id, os.O_CREAT | os.O_RDWR, 0o600)
@@ -94,6 +101,19 @@ class RunPlace:
         if self._serving is not None:
             os.close(self._serving)
             self._serving = None
+        if not in_use(self.state):
+            with contextlib.suppress(OSError):
+                self.work.rmdir()
+
+    async def tidy(self) -> None:
+        """Empty the working directory: what one request's CLI left is nothing for another's. It is
+        made anew where the system has cleared its folder for temporary files."""
+        with contextlib.suppress(OSError):
+            if not self.work.is_dir():
+                self.work = _work_folder(self._runtime)
+                self.work.mkdir(mode=0o700)
+            if any(self.work.iterdir()):
+                await asyncio.to_thread(empty, self.work)
 
     def alive(self, run_id: str) -> bool:
         """Whether the run with this id still is."""
@@ -123,7 +143,7 @@ class RunPlace:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         for folder in self.private.glob(f"{run_id}-*"):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
         (self._runs / run_id).unlink(missing_ok=True)
         return len(processes)
 
@@ -163,6 +183,29 @@ def _runtime_folder(state: Path) -> Path:
     if runtime and os.access(runtime, os.W_OK):
         return Path(runtime) / "olp"
     return state
+
+
+_TEMPORARY = Path("/tmp")
+
+
+def _work_folder(runtime: Path) -> Path:
+    """The working directory of every CLI. Claude Code tells its model the path, and has no switch
+    for that; so the path is always the same, says nothing of this machine's user, and says that it
+    is not where the client works. Where it is somebody else's, one of OLP's own is taken."""
+    mark = hashlib.sha256(os.fsencode(runtime)).hexdigest()[:8]
+    folder = _TEMPORARY / f"olp-empty-{mark}"
+    return folder if _TEMPORARY.is_dir() and _is_free(folder) else runtime / "work"
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether nobody else could have put anything there."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
 
 
 def marked(run_id: str) -> Iterable[int]:

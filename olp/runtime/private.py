@@ -11,15 +11,20 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from olp.model import PRIVATE_DIR, Launch
+from olp.runtime.removal import remove
 
 DYING_S = 3.0
 """Seconds that the rest of a killed process group may take to be gone."""
+
+LOGIN_LIMIT = 1024 * 1024
+"""Bytes of a login that is carried back."""
 
 COLLECT_LIMIT = 16 * 1024 * 1024
 """Bytes of a collected file that are read."""
@@ -34,7 +39,7 @@ class PrivateFolder:
         try:
             self._fill()
         except BaseException:
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove(self.path)
             raise
 
     def _fill(self) -> None:
@@ -83,18 +88,34 @@ class PrivateFolder:
         """Carry a new login back, and remove the folder."""
         for name, target in self._launch.links.items():
             path = self.path / name
-            if path.is_file() and not path.is_symlink():
+            if _is_login(path):
                 _carry_back(path, Path(target).resolve())
-        _remove(self.path)
+        _remove_dying(self.path)
 
 
-def _remove(folder: Path) -> None:
+def sweep(patterns: Sequence[str], pid: int) -> None:
+    """Remove what a process that is gone has left outside of its folder."""
+    for pattern in patterns:
+        path = Path(pattern.replace("{pid}", str(pid)).replace("{uid}", str(os.getuid())))
+        with contextlib.suppress(OSError):
+            for found in sorted(path.parent.glob(path.name)):
+                remove(found)
+
+
+def _is_login(path: Path) -> bool:
+    """Whether what is there could be one: whatever else a CLI has put there stays here."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size <= LOGIN_LIMIT
+
+
+def _remove_dying(folder: Path) -> None:
     """Remove it, also if what was killed with its CLI still writes there as it dies."""
     until = time.monotonic() + DYING_S
-    shutil.rmtree(folder, ignore_errors=True)
-    while folder.exists() and time.monotonic() < until:
+    while not remove(folder) and time.monotonic() < until:
         time.sleep(0.02)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_private(path: Path, data: bytes) -> None:

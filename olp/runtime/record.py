@@ -57,6 +57,11 @@ INSERT INTO names VALUES (?, ?) ON CONFLICT DO UPDATE SET name = excluded.name
 WHERE name != excluded.name
 """
 
+_MODEL = """
+INSERT INTO models VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET model = excluded.model
+WHERE model != excluded.model
+"""
+
 _FORGET_STORIES = "DELETE FROM stories WHERE number <= (SELECT max(number) FROM stories) - ?"
 
 
@@ -131,9 +136,10 @@ class Record:
         """A request is being answered."""
         self._scribe.write(entry)
 
-    def ended(self, row: Row, name: str) -> None:
-        """It is over, and `name` is what the person is called now."""
-        self._scribe.write(Ended(row, name))
+    def ended(self, row: Row, name: str, hop: str = "") -> None:
+        """It is over; `name` is what the person is called now, and `hop` what the chain calls the
+        model that answered, where that is another name."""
+        self._scribe.write(Ended(row, name, hop))
 
     # --- counts --------------------------------------------------------------------------------
 
@@ -188,6 +194,8 @@ class Record:
         _insert(db, "requests", _ENDED, [_ENDED_VALUES(one.row) for one in ended])
         for name in {one.row.person: one.name for one in ended}.items():
             db.execute(_NAME, name)
+        for key, model in {(e.row.provider, e.hop): e.row.model for e in ended if e.hop}.items():
+            db.execute(_MODEL, (*key, model))
         for asked, times in Counter(_of(Asked, entries)).items():
             db.execute(_COUNT, (*asked, times))
         people: defaultdict[tuple[str, str], list[Count]] = defaultdict(list)

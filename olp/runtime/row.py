@@ -86,10 +86,12 @@ class Row:
 
 
 class Ended(NamedTuple):
-    """A request that is over, of a person who is called `name` now."""
+    """A request that is over, of a person who is called `name` now. `hop` is the model as the chain
+    has it, where one answered and calls itself otherwise."""
 
     row: Row
     name: str
+    hop: str = ""
 
 
 class Asked(NamedTuple):

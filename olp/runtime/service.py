@@ -15,7 +15,7 @@ from olp.core.books import Books
 from olp.core.chains import Catalogue, Chain
 from olp.core.identity import stamp
 from olp.core.ledger import Entry
-from olp.model import Hop, Request
+from olp.model import Ability, Hop, Request
 from olp.providers.base import Setting
 from olp.runtime.accounts import usage_for
 from olp.runtime.book import Book, Visit
@@ -36,11 +36,16 @@ from olp.runtime.tasks import Tasks
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """One name that a client may ask for, and the hops behind it."""
+    """One name that a client may ask for, and the hops behind it. `can` is what at least one of
+    these can do, `context` the tokens that each of them can read whose model is known in this;
+    `created` is in epoch seconds."""
 
     id: str
     owned_by: str
     hops: tuple[str, ...]
+    created: int = 0
+    context: int | None = None
+    can: frozenset[Ability] = frozenset()
 
 
 SURVEY_AFTER_S = 0.5
@@ -87,6 +92,7 @@ class Service:
         self._wall = wall
         self._clock = clock
         self._started: float = before._started if before else clock()
+        self._began_at: int = before._began_at if before else int(wall())
         self._flights: dict[str, Flight] = before._flights if before else {}
         self.book: Book = before.book if before else Book(record, clock, wall)
         self.book.tally.knows = self._knows
@@ -172,7 +178,15 @@ class Service:
     def _entry(self, name: str) -> ModelEntry:
         hops = self.catalogue.resolve(name).hops
         owner = "olp" if name in self.catalogue.chains else hops[0].provider
-        return ModelEntry(name, owner, tuple(str(hop) for hop in hops))
+        return ModelEntry(
+            name,
+            owner,
+            tuple(str(hop) for hop in hops),
+            # Of a model the day is not known. That of the server's start stays the same for all.
+            self._began_at,
+            min(self._engine.contexts(hops).values(), default=None),
+            frozenset(ability for hop in hops for ability in self._fleet.can(hop)),
+        )
 
     def model(self, name: str) -> ModelEntry:
         """One name; RequestError 404 if it does not exist."""

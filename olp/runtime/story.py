@@ -28,7 +28,8 @@ from olp.model import Hop
 
 @dataclass(slots=True)
 class Report:
-    """What a worker tells of its process. Times are steady seconds, sizes are bytes."""
+    """What a worker tells of its process. Times are steady seconds, sizes are bytes. One that
+    `waits` was there before the request, and may be there after it."""
 
     spawned_at: float | None = None
     first_output_at: float | None = None
@@ -36,6 +37,7 @@ class Report:
     written: int = 0
     read: int = 0
     exit_code: int | None = None
+    waits: bool = False
 
 
 _ABOUT_HOPS = frozenset(
@@ -222,6 +224,7 @@ def _told(tried: _Try, since: Callable[[float | None], int | None]) -> dict[str,
             "bytes_written": report.written,
             "bytes_read": report.read,
             "exit_code": report.exit_code,
+            "waiting_process": report.waits,
         }
     return out
 

@@ -97,7 +97,16 @@ _BOOK = (
     END""",
 )
 
-STEPS: Sequence[Sequence[str]] = (_FIRST, _BOOK)
+# A chain says `sonnet`, and the CLI that answers calls it by its full id. What fails is written
+# down as the chain has it, so this is what brings the two together.
+_MODELS = (
+    """CREATE TABLE models (
+        provider TEXT NOT NULL, name TEXT NOT NULL, model TEXT NOT NULL,
+        PRIMARY KEY (provider, name)
+    )""",
+)
+
+STEPS: Sequence[Sequence[str]] = (_FIRST, _BOOK, _MODELS)
 VERSION = len(STEPS)
 
 

@@ -70,7 +70,7 @@ class Turn:
             if self._seat.worker.pid is None:
                 await self._seat.worker.open()
             else:
-                self._seat.worker.begin_report()
+                await self._seat.worker.begin_again()
                 if not self._goes_on:
                     self._seat.prepare()
         except BaseException:

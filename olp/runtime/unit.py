@@ -44,15 +44,21 @@ class Job:
     log: Path
 
 
-def job(environ: Mapping[str, str], config: Path | None, drain_s: float, home: Path) -> Job:
-    """The server as it would run in this shell, with this Python."""
-    named = () if config is None else ("--config", str(config))
-    argv = (sys.executable, "-m", "olp", "serve", *named)
+SECRETS = "service.env"
+"""The file of secrets, beside the configuration."""
+
+
+def job(
+    environ: Mapping[str, str], config: Path, drain_s: float, home: Path, *, named: bool = True
+) -> Job:
+    """The server as it would run in this shell, with this Python. `config` is where the
+    configuration is, or would be; it is told to the server if `named`."""
+    told = ("--config", str(config)) if named else ()
+    argv = (sys.executable, "-m", "olp", "serve", *told)
     kept = {name: environ[name] for name in PLACES if environ.get(name)}
     kept["PATH"] = search_path(environ)
-    folder = config.parent if config is not None else home / ".config" / "olp"
     logs = home / "Library" / "Logs" / "olp.log"
-    return Job(argv, kept, folder / "service.env", drain_s, logs)
+    return Job(argv, kept, config.with_name(SECRETS), drain_s, logs)
 
 
 def search_path(environ: Mapping[str, str]) -> str:
@@ -78,9 +84,9 @@ def systemd_unit(job: Job) -> str:
         f"Environment={_quoted(f'{name}={value}')}" for name, value in job.environment.items()
     )
     return f"""\
-# Made by `olp service install`, which also makes it anew.
+# Made by `olp service install`; run that again to renew it.
 [Unit]
-Description=OLP, one address for every AI subscription in the house
+Description=OLP, one address for all AI subscriptions in a household
 StartLimitIntervalSec=300
 StartLimitBurst=5
 
@@ -93,7 +99,7 @@ EnvironmentFile=-{_escaped(str(job.secrets))}
 WatchdogSec={WATCHDOG_S}
 Restart=on-failure
 RestartSec=5
-# A mistake in the configuration is not put right by trying again.
+# A mistake in the configuration does not go away by trying again.
 RestartPreventExitStatus=2
 TimeoutStopSec={round(job.drain_s) + STOP_EXTRA_S}
 # The server ends its children itself, and gently; what is left is killed.

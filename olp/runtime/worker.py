@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
@@ -31,7 +32,7 @@ from olp.providers.base import (
 )
 from olp.runtime import process
 from olp.runtime.callsocket import CallSocket
-from olp.runtime.private import PrivateFolder
+from olp.runtime.private import PrivateFolder, sweep
 from olp.runtime.story import Report
 from olp.runtime.tasks import Tasks, see_through
 
@@ -52,6 +53,9 @@ class Place(Protocol):
     def private(self) -> Path:
         """The folder in which private folders are made."""
 
+    async def tidy(self) -> None:
+        """Empty the working directory before a request, and after a process."""
+
 
 RUN_VARIABLE = "OLP_RUN"
 
@@ -62,7 +66,7 @@ without end: the CLI speaks otherwise."""
 
 def _odd(error: Exception) -> Failed:
     said = f"the CLI said something unexpected ({type(error).__name__})"
-    return Failed(Trouble.SPAWN_FAILED, said)
+    return Failed(Trouble.SPAWN_FAILED, said, living=True)
 
 
 class Worker:
@@ -122,6 +126,7 @@ class Worker:
         if self._launch.socket:
             self._socket = CallSocket(self._folder.path / self._launch.socket, self._called)
             await self._socket.open()
+        await self._place.tidy()
         self._child = await process.start(self._folder.argv(), env, self._place.work)
         self._do(self._driver.start())
 
@@ -142,6 +147,8 @@ class Worker:
             self.report.exit_code = self._child.returncode
             await self._child.stop(self._launch.grace_s)
             self.report.ended_at = self._clock()
+            await asyncio.to_thread(sweep, self._launch.leaves, self._child.pid)
+            await self._place.tidy()
         if self._socket is not None:
             self._socket.close()
         if self._folder is not None:
@@ -203,9 +210,10 @@ class Worker:
             self._pending.append(_odd(error))
         self._child.nudge()
 
-    def begin_report(self) -> None:
-        """What is told from now on is of another request."""
-        self.report = Report(spawned_at=self._clock())
+    async def begin_again(self) -> None:
+        """What happens from now on is of another request."""
+        await self._place.tidy()
+        self.report = Report(spawned_at=self._clock(), waits=True)
 
     def carry_out(self, wish: Callable[[], Sequence[Step]]) -> None:
         """Do what a session wants done outside of `receive`."""
@@ -248,6 +256,8 @@ class Worker:
                     self._settle_at = self._clock() + seconds
                 case Ready():
                     self.ready = True
+                case Failed():
+                    events.append(replace(step, living=True))
                 case _:
                     events.append(step)
         return events

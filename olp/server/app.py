@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -11,11 +10,13 @@ from aiohttp import web
 from olp import __version__
 from olp.config import Config
 from olp.errors import RequestError
+from olp.model import Ability
 from olp.runtime.log import described
 from olp.runtime.service import ModelEntry, Service
 from olp.server import headers
 from olp.server.auth import Gatekeeper, check_owner
 from olp.server.connect import ConnectPage
+from olp.server.elsewhere import nothing_at
 from olp.server.endpoint import ChatEndpoint
 from olp.server.insight import Insight
 from olp.server.reply import REPLY, Reply, json_response
@@ -23,16 +24,7 @@ from olp.server.throttle import Throttle
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-PATHS = {
-    "/v1/chat/completions": "POST",
-    "/v1/models": "GET",
-    "/healthz": "GET",
-    "/health": "GET",
-    "/metrics": "GET",
-    "/olp/usage": "GET",
-    "/connect": "GET",
-    "/": "GET",
-}
+CHAT = "/v1/chat/completions"
 
 
 class Server:
@@ -58,18 +50,23 @@ class Server:
         left must end, and its process with it."""
         app = web.Application(middlewares=[self._frame], client_max_size=self._max_body)
         app.on_response_prepare.append(self._stamp)
-        app.router.add_post("/v1/chat/completions", self._chat_completions)
-        app.router.add_get("/v1/models", self._models)
-        app.router.add_get("/v1/models/{id:.+}", self._model)
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/health", self._health)
-        app.router.add_get("/connect", self._connect)
-        app.router.add_get("/", self._root)
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/olp/usage", self._usage)
-        app.router.add_post("/olp/quota/refresh", self._quota_refresh)
-        app.router.add_post("/olp/quota/clear", self._quota_clear)
-        app.router.add_route("*", "/{path:(?s:.*)}", self._nowhere)
+        routes: Sequence[tuple[str, str, Handler]] = (
+            ("POST", CHAT, self._chat_completions),
+            ("GET", "/v1/models", self._models),
+            ("GET", "/v1/models/{id:.+}", self._model),
+            ("GET", "/healthz", self._healthz),
+            ("GET", "/health", self._health),
+            ("GET", "/connect", self._connect),
+            ("GET", "/", self._root),
+            ("GET", "/metrics", self._metrics),
+            ("GET", "/olp/usage", self._usage),
+            ("POST", "/olp/quota/refresh", self._quota_refresh),
+            ("POST", "/olp/quota/clear", self._quota_clear),
+        )
+        for method, path, handler in routes:
+            for one in ("GET", "HEAD") if method == "GET" else (method,):
+                app.router.add_route(one, path, handler, expect_handler=_later)
+        app.router.add_route("*", ANYWHERE, self._nowhere, expect_handler=_later)
         return app
 
     def metrics_application(self) -> web.Application:
@@ -85,8 +82,9 @@ class Server:
         """Give the request its reply, and turn whatever goes wrong into an error of this API."""
         reply = request[REPLY] = Reply()
         try:
+            _check_expectation(request)
             if request.method == "OPTIONS":
-                return self._options(request)
+                return await self._options(request)
             return await handler(request)
         except RequestError as error:
             return reply.error(error)
@@ -120,10 +118,12 @@ class Server:
             response.headers["Vary"] = "Origin"
         response.headers["Server"] = "olp"
 
-    def _options(self, request: web.Request) -> web.Response:
+    async def _options(self, request: web.Request) -> web.Response:
         """What a browser asks before it sends a page's request."""
         self._gatekeeper.check_surroundings(request)
-        methods = "GET, HEAD, POST, OPTIONS"
+        methods = await _methods_at(request)
+        if not methods:
+            raise nothing_at(request.path, _paths(request))
         response = web.Response(status=204, headers={"Allow": methods})
         if "Origin" in request.headers:
             wanted = request.headers.get("Access-Control-Request-Headers", "*")
@@ -184,24 +184,55 @@ class Server:
 
     async def _nowhere(self, request: web.Request) -> web.Response:
         await self._gatekeeper.check(request)
-        if method := PATHS.get(request.path):
-            raise _not_possible(request.method, method)
-        tail = "/" + request.path.strip("/").removeprefix("v1/").removeprefix("v1/")
-        near = difflib.get_close_matches(f"/v1{tail}", PATHS, n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]}?" if near else "; the API is under /v1"
-        raise RequestError(
-            f"there is nothing at {headers.safe(request.path, 80)}{hint}",
-            status=404,
-            code="not_found",
-        )
+        if methods := await _methods_at(request):
+            raise _not_possible(request.method, methods)
+        raise nothing_at(request.path, _paths(request))
+
+
+def _check_expectation(request: web.Request) -> None:
+    expected = request.headers.get("Expect", "100-continue")
+    if expected.lower() != "100-continue":
+        told = f"{headers.safe(expected, 40)!r} cannot be expected of OLP; leave out Expect"
+        raise RequestError(told, status=417, code="expectation_failed")
+
+
+async def _later(request: web.Request) -> None:
+    """Nothing: whoever reads a body says when it may come."""
+
+
+async def _methods_at(request: web.Request) -> str:
+    """The methods that the address of `request` has; none for one that is not there."""
+    found: set[str] = set()
+    for resource in _resources(request):
+        match, others = await resource.resolve(request)
+        found |= others | ({request.method} if match else set())
+    if request.path == "*":  # the whole server is meant
+        found |= {"GET", "HEAD", "POST"}
+    return ", ".join(sorted(found | {"OPTIONS"})) if found else ""
+
+
+ANYWHERE = "/{path:(?s:.*)}"
+"""The address of what is not there."""
+
+
+def _resources(request: web.Request) -> list[web.AbstractResource]:
+    return [one for one in request.app.router.resources() if one.canonical != "/{path}"]
+
+
+def _paths(request: web.Request) -> list[str]:
+    return [resource.canonical for resource in _resources(request)]
 
 
 def _model(entry: ModelEntry) -> dict[str, Any]:
+    """One model as clients look for it. How much it reads has a name in each of them."""
+    reads = ("context_length", "context_window", "max_model_len")
     return {
         "id": entry.id,
         "object": "model",
-        "created": 0,
+        "created": entry.created,
         "owned_by": entry.owned_by,
+        **({} if entry.context is None else dict.fromkeys(reads, entry.context)),
+        "capabilities": {ability.value: ability in entry.can for ability in Ability},
         "olp_hops": entry.hops,
     }
 
@@ -218,6 +249,8 @@ def _in_our_words(
             return RequestError(
                 f"the body is larger than {limit:g} MiB", status=413, code="request_too_large"
             )
+        case web.HTTPNotFound():
+            return RequestError("there is nothing here", status=404, code="not_found")
         case web.HTTPException():
             # aiohttp's own words for an address that no route can even match.
             return RequestError(error.reason, status=error.status, code="bad_request")
@@ -225,8 +258,9 @@ def _in_our_words(
 
 
 def _not_possible(method: str, allowed: str) -> RequestError:
+    useful = [name for name in allowed.split(", ") if name not in ("HEAD", "OPTIONS")]
     return RequestError(
-        f"{method} is not possible here; use {allowed}",
+        f"{headers.safe(method, 20)} is not possible here; use {' or '.join(useful)}",
         status=405,
         code="method_not_allowed",
         headers=(("Allow", allowed),),

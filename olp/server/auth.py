@@ -26,6 +26,13 @@ __all__ = ["Caller", "Gatekeeper", "check_owner", "refuse_key_in"]
 
 _LOCAL_NAMES = frozenset({"localhost", "host.docker.internal", "host.containers.internal"})
 
+_HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::\d{1,5})?", re.ASCII)
+"""A name or an address, and perhaps a port: nothing else is where a client can have meant to go."""
+
+_ORIGIN = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://[\w.:-]+", re.ASCII)
+_PAGES = frozenset({"http", "https", "ftp", "file", "content", "filesystem", "blob", "data"})
+"""Origins of pages, from wherever: also such as lie on this machine, having been sent to it."""
+
 _KEY = re.compile(r"olp_[A-Za-z0-9_-]{20,}")
 """What is a key, or near enough to one to be somebody's."""
 
@@ -85,15 +92,14 @@ class Gatekeeper:
     def allows(self, origin: str) -> bool:
         """Whether pages of `origin` may call. Apps that send an origin of their own kind
         (`app://`, `vscode-webview://`) are no web pages."""
-        scheme = origin.partition("://")[0].lower()
-        return (
-            origin in self._origins
-            or "*" in self._origins
-            or scheme not in ("http", "https", "null")
-        )
+        if origin in self._origins or "*" in self._origins:
+            return True
+        app = _ORIGIN.fullmatch(origin)
+        return app is not None and app["scheme"].lower() not in _PAGES
 
     def _check_host(self, host: str) -> None:
-        name = _without_port(host).lower().rstrip(".")
+        found = _HOST.fullmatch(host)
+        name = (found["address"] or found["name"]).lower().rstrip(".") if found else ""
         if name in self._hosts or name.endswith((".local", ".localhost")) or _is_address(name):
             return
         raise RequestError(
@@ -130,12 +136,6 @@ def refuse_key_in(text: str, where: str) -> None:
             status=400,
             code="misplaced_key",
         )
-
-
-def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
 def _is_address(name: str) -> bool:

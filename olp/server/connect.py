@@ -8,6 +8,7 @@ a browser sends it again unasked to whatever is below the page.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import re
 
 from aiohttp import web
@@ -16,8 +17,9 @@ from olp.connect import all_clients
 from olp.connect.base import ANY_KEY, PLACEHOLDER, Target
 from olp.connect.page import HEADERS, page
 from olp.errors import RequestError
+from olp.model import Ability
 from olp.runtime.people import Caller
-from olp.runtime.service import Service
+from olp.runtime.service import ModelEntry, Service
 from olp.server.auth import Gatekeeper
 
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
@@ -34,10 +36,11 @@ class ConnectPage:
     async def get(self, request: web.Request) -> web.Response:
         """The page as the caller sees it; RequestError if it must not be shown."""
         caller = await self._caller(request)
-        models = [entry.id for entry in self._service.models(caller)]
+        entries = self._service.models(caller)
         key = ANY_KEY if caller.key is None else PLACEHOLDER
-        target = Target(_base(request), key, models[0] if models else "auto")
+        target = _with_model(Target(_base(request), key), next(iter(entries), None))
         name = "" if caller.key is None else caller.name
+        models = [entry.id for entry in entries]
         text = page(target, models, all_clients().values(), name=name)
         return web.Response(text=text, content_type="text/html", headers=HEADERS)
 
@@ -49,6 +52,14 @@ class ConnectPage:
                 others = (h for h in error.headers if h[0].lower() != "www-authenticate")
                 error.headers = (*others, _ASK)
             raise
+
+
+def _with_model(target: Target, entry: ModelEntry | None) -> Target:
+    """`target` with the model that the page is made out for."""
+    if entry is None:
+        return target
+    context, sees = entry.context or target.context, Ability.IMAGES in entry.can
+    return dataclasses.replace(target, model=entry.id, context=context, sees=sees)
 
 
 def _base(request: web.Request) -> str:

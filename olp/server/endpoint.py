@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from aiohttp import web
+from aiohttp.http import HttpVersion11
 
 from olp.config import Config
 from olp.dialects import openai_chat
@@ -22,6 +23,7 @@ from olp.runtime.flight import BrokenOff, Reader
 from olp.runtime.service import Service
 from olp.server import headers
 from olp.server.auth import Caller, Gatekeeper, refuse_key_in
+from olp.server.connection import GO_ON, unsupported_encoding
 from olp.server.reply import JSON, REPLY, Reply
 
 DIALECT = "openai-chat"
@@ -32,6 +34,9 @@ READERS = 2
 
 LARGE = 256 * 1024
 """Bytes of a body that is not read in passing."""
+
+ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
+"""What the HTTP library unpacks. It refuses by itself those of them for which it lacks a module."""
 
 CLIENT_STALLED_S = 120.0
 """A client that takes no byte for so long is gone, whatever its connection says."""
@@ -77,8 +82,15 @@ class ChatEndpoint:
                     return await (answer.stream() if order.request.stream else answer.whole())
 
     async def _body(self, http: web.Request) -> bytes:
+        if http.headers.get("Content-Encoding", "identity").lower() not in ENCODINGS:
+            raise unsupported_encoding()
         if http.content.is_eof():
             return await http.read()
+        most = self._config.server.max_body_mb * 1024 * 1024
+        if (http.content_length or 0) > most:
+            raise web.HTTPRequestEntityTooLarge(most, http.content_length or 0)
+        if "Expect" in http.headers and http.version >= HttpVersion11 and http.transport:
+            http.transport.write(GO_ON)
         limit = self._config.server.body_timeout_s
         try:
             async with asyncio.timeout(limit):
@@ -168,7 +180,7 @@ class _Answer:
         assert isinstance(head, Answering)
         body = openai_chat.whole(self._order, outputs, id=self._id, created=self._created)
         self._visit.bytes_out = len(body)
-        return web.Response(body=body, content_type=JSON, headers=self._headers(head))
+        return web.Response(body=body, content_type=JSON, headers=self._headers(head, outputs))
 
     async def stream(self) -> web.StreamResponse:
         """The answer as server-sent events, or a JSON error while nothing has gone out."""
@@ -181,7 +193,7 @@ class _Answer:
             return self._refusal(head)
         assert isinstance(head, Answering)
         encoder = openai_chat.StreamEncoder(self._order, id=self._id, created=self._created)
-        response = web.StreamResponse(headers=self._headers(head))
+        response = web.StreamResponse(headers=self._headers(head, outputs))
         response.content_type = encoder.media_type
         response.headers["Cache-Control"] = "no-cache"
         response.headers["X-Accel-Buffering"] = "no"
@@ -227,9 +239,10 @@ class _Answer:
         # A client that has read the last word may hang up before its handler is done.
         self._visit.all_sent = isinstance(outputs[-1], Done | Failed)
 
-    def _headers(self, head: Answering) -> dict[str, str]:
-        ignored = headers.ignored(self._order.request.ignored)
-        return headers.answered(head, show_detail=self._detail) | dict(ignored)
+    def _headers(self, head: Answering, outputs: Sequence[Output]) -> dict[str, str]:
+        """What is known by now: of a stream, by its first piece."""
+        more = {**headers.ignored(self._order.request.ignored), **headers.mismatch(outputs)}
+        return headers.answered(head, show_detail=self._detail) | more
 
     def _refusal(self, end: Refused) -> web.Response:
         more = headers.refused(end, show_detail=self._detail)

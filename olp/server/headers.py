@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from olp.events import Answering, Refused
+from olp.events import Answering, Done, Output, Refused
 from olp.server.detail import detail_value
 
 PROVIDER = "X-OLP-Provider-Used"
@@ -16,13 +16,16 @@ EXHAUSTED = "X-OLP-Fallback-Exhausted"
 CACHE = "X-OLP-Cache"
 LATENCY = "X-OLP-Latency-Ms"
 REQUEST_ID = "X-OLP-Request-Id"
+VENDORS_REQUEST_ID = "x-request-id"
+"""The same once more: the name under which client libraries show it."""
 IGNORED = "X-OLP-Ignored-Params"
 CONVERSATION = "X-OLP-Conversation"
 EMPTY = "X-OLP-Empty-Answer"
+MISMATCH = "X-OLP-Call-Mismatch"
 
 ALL = (
-    *(PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, IGNORED, CONVERSATION),
-    EMPTY,
+    *(PROVIDER, MODEL, HOPS, DETAIL, EXHAUSTED, CACHE, LATENCY, REQUEST_ID, VENDORS_REQUEST_ID),
+    *(IGNORED, CONVERSATION, EMPTY, MISMATCH),
 )
 
 _UNSAFE = re.compile(r"[^\x20-\x7e]+")
@@ -74,6 +77,12 @@ def refused(end: Refused, *, show_detail: bool) -> dict[str, str]:
     if not end.retry:
         headers["x-should-retry"] = "false"
     return headers
+
+
+def mismatch(outputs: Sequence[Output]) -> Mapping[str, str]:
+    """The header that tells how a call breaks its schema, where `outputs` have that end."""
+    told = next((o.mismatch for o in outputs if isinstance(o, Done) and o.mismatch), None)
+    return {MISMATCH: safe(told, limit=200)} if told else {}
 
 
 def ignored(names: tuple[str, ...]) -> Mapping[str, str]:

@@ -35,6 +35,7 @@ class Reply:
         spent = asyncio.get_running_loop().time() - self._began
         response.headers[headers.LATENCY] = str(round(spent * 1000))
         response.headers[headers.REQUEST_ID] = self.id
+        response.headers[headers.VENDORS_REQUEST_ID] = self.id
 
     def error(self, error: RequestError) -> web.Response:
         """The response for a request that asks no provider."""

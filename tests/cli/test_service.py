@@ -24,6 +24,8 @@ from tests.doctor.fakes import install
 
 __all__ = ["patient"]
 
+NAME = ".config/olp/olp.toml"
+
 SYSTEMCTL = """\
 #!/bin/sh
 echo "$(basename "$0") $*" >> "$HOME/asked"
@@ -97,7 +99,7 @@ def test_what_is_quoted_is_read_back(home: Path, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("odd", [False, True])
 def test_systemd_takes_the_unit(home: Path, tmp_path: Path, odd: bool) -> None:
-    job = odd_job(home) if odd else unit.job(os.environ, None, 10.0, home)
+    job = odd_job(home) if odd else unit.job(os.environ, home / NAME, 10.0, home, named=False)
     file = tmp_path / "olp.service"
     file.write_text(unit.systemd_unit(job))
     runtime = tmp_path / "run"
@@ -114,7 +116,7 @@ def test_systemd_takes_the_unit(home: Path, tmp_path: Path, odd: bool) -> None:
 
 
 def test_what_the_unit_promises(home: Path) -> None:
-    text = unit.systemd_unit(unit.job(os.environ, None, 10.0, home))
+    text = unit.systemd_unit(unit.job(os.environ, home / NAME, 10.0, home, named=False))
     for line in (
         "Type=notify",
         "ExecReload=/bin/kill -HUP $MAINPID",
@@ -131,7 +133,7 @@ def test_what_the_unit_promises(home: Path) -> None:
 
 def test_no_secret_is_in_the_unit(home: Path) -> None:
     environ = {"PATH": "/bin", "MISTRAL_API_KEY": "hush", "CLAUDE_CODE_OAUTH_TOKEN": "hush"}
-    job = unit.job(environ, None, 10.0, home)
+    job = unit.job(environ, home / NAME, 10.0, home, named=False)
     assert "hush" not in unit.systemd_unit(job) + unit.launchd_agent(job)
 
 

@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 
-from olp.cli import status
+from olp.cli import status, why
+from olp.runtime.local import LocalToken
 from olp.runtime.record import Record
 from olp.runtime.row import Row
 from olp.runtime.tables import VERSION
@@ -146,7 +147,7 @@ def test_usage_on_a_screen(run: Olp) -> None:
     assert "█" * 20 in lines["Anna"] and "█" * 10 + " " in lines["Cleo"]
     assert "~1.0 M" in lines["Anna"] and "≈ $0.50" in lines["Anna"]
     assert lines["total"].split()[1] == "5"
-    assert "≈ cost is an estimate" in ran.out and "~ of 1 requests the tokens" in ran.out
+    assert "≈ cost is an estimate" in ran.out and "~ the tokens of 1 request are an" in ran.out
 
 
 def test_no_use_is_said(home: Path, tmp_path: Path, olp: Olp, config: Path) -> None:
@@ -260,6 +261,7 @@ def test_logs_follow_what_ends(run: Olp, state: Path, config: Path, home: Path) 
 
 HEALTH: dict[str, Any] = {
     "version": "1",
+    "url": "http://127.0.0.1:4600",
     "status": "ok",
     "uptime_s": 93_784,
     "record": "ok",
@@ -285,8 +287,8 @@ HEALTH: dict[str, Any] = {
 
 def test_the_screen_has_it_all() -> None:
     text = "\n".join(status.screen(HEALTH))
-    assert "up 1 d 2 h, 2 in the air" in text
-    assert "98% of the last 50, 1 of 4 slots taken, 2 waiting for one" in text
+    assert text.startswith("OLP 1 at http://127.0.0.1:4600: ok, up 1 d 2 h, 2 in flight")
+    assert "98% of the last 50 attempts answered, 1 of 4 slots in use, 2 waiting for one" in text
     assert "last failure 1 h 1 min ago: OVERLOADED" in text and "circuit open for opus" in text
     assert "Anna         auto > claude/sonnet, answering (12 s)" in text
     assert "Ben          auto > no hop yet, asked (0 s, title)" in text
@@ -294,6 +296,35 @@ def test_the_screen_has_it_all() -> None:
     ill = status.screen({**HEALTH, "record": "disk full", "live": []})
     assert "the record cannot be written: disk full" in ill
     assert "Nothing is being answered." in ill
+
+
+def used(state: str, code: str = "QUOTA_EXHAUSTED", **quota: Any) -> str:
+    """How the screen tells a provider in that state."""
+    provider = HEALTH["providers"]["claude"] | {
+        "state": state,
+        "last_failure": {"age_s": 3, "code": code},
+        "quota": {"requests_today": 1, "windows": [], "holds": [], **quota},
+    }
+    text = "\n".join(status.screen({**HEALTH, "providers": {"claude": provider}}))
+    return text.partition("claude   ")[2].partition(", ")[0]
+
+
+@pytest.mark.parametrize("state", ["used_up", "failing"])
+def test_a_plan_that_is_used_up_is_not_called_failing(state: str) -> None:
+    evening = datetime.now().replace(hour=21, minute=37, second=0)
+    hold = {"model": None, "next_probe_s": 9, "resets_at": evening.timestamp(), "reason": "x"}
+    opus = {**hold, "model": "opus", "resets_at": evening.timestamp() + 86_400 * 30}
+    window = {"name": "five_hour", "model": None, "used_percent": 100.0, "age_s": 1,
+              "resets_at": evening.timestamp(), "source": "answer", "fresh": True}  # fmt: skip
+    assert used(state, holds=[hold, opus]) == "used up until 21:37"
+    assert used(state, windows=[window]) == "used up until 21:37"
+    later = {**hold, "resets_at": (evening + timedelta(days=2)).timestamp()}
+    assert used(state, holds=[later]) == f"used up until {evening + timedelta(days=2):%a} 21:37"
+    assert used(state) == "used up"
+
+
+def test_a_provider_that_fails_is_called_failing() -> None:
+    assert used("failing", "SPAWN_FAILED") == "failing"
 
 
 @pytest.mark.parametrize("command", ["status", "top"])
@@ -316,9 +347,7 @@ def demo(tmp_path: Path, home: Path, state: Path) -> Any:
             assert time.monotonic() < end and process.poll() is None, text
             time.sleep(0.05)
         line = next(line for line in text.splitlines() if '"serving"' in line)
-        url = json.loads(line)["url"]
-        env["OLP_SERVER_PORT"] = url.rpartition(":")[2]
-        yield url, env
+        yield json.loads(line)["url"], env
     finally:
         process.kill()
         process.wait()
@@ -336,10 +365,15 @@ def test_status_and_top_of_a_running_server(demo: tuple[str, dict[str, str]]) ->
             asking.kill()
 
 
+def run_olp(env: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """`olp ARGUMENTS` as a process."""
+    command = [sys.executable, "-m", "olp", *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+
+
 def _check_screens(env: dict[str, str]) -> None:
     def olp(*arguments: str) -> str:
-        command = [sys.executable, "-m", "olp", *arguments]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+        done = run_olp(env, *arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -389,3 +423,139 @@ def _drain(descriptor: int, over: Callable[[], bool]) -> None:
             os.read(descriptor, 65536)
         except OSError:
             time.sleep(0.02)
+
+
+ASK = '{"model":"auto","messages":[{"role":"user","content":"hi"}]}'
+
+
+def test_a_server_is_found_by_its_state_folder_and_while_the_file_is_broken(
+    demo: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    """It listens on a port that no configuration names, and the file on disk has mistakes."""
+    url, env = demo
+    curl = ["curl", "-s", "-o", "/dev/null", f"{url}/v1/chat/completions", "-d", ASK]
+    subprocess.run(curl, check=True, timeout=60)
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[server]\nport = many\nannounce = True\n")
+    env = env | {"OLP_CONFIG": str(broken)}
+    for arguments in (["status"], ["top"], ["quota"], ["quota", "clear"]):
+        ran = run_olp(env, *arguments)
+        assert ran.returncode == 0, ran.stderr
+        assert "there are 3 mistakes in the configuration" in ran.stderr
+    assert f"at {url}: ok" in run_olp(env, "status").stdout
+    for arguments, word in ((["usage"], "owner"), (["logs"], "demo/"), (["why"], "demo/")):
+        ran = run_olp(env, *arguments)
+        assert ran.returncode == 0 and word in ran.stdout, ran.stderr
+        assert "this is the book of the demo" in ran.stderr
+    assert "answered by demo/" in run_olp(env, "why").stdout
+    assert run_olp(env, "serve").returncode == 2
+
+
+def test_a_server_is_named_by_port_or_address(demo: tuple[str, dict[str, str]]) -> None:
+    url, env = demo
+    port = url.rpartition(":")[2]
+    for named in (["--port", port], ["--url", url], ["--url", f"localhost:{port}/v1/"]):
+        assert run_olp(env, "status", *named).returncode == 0, named
+    for named in (["--port", "1"], ["--url", "http://127.0.0.1:1"]):
+        ran = run_olp(env, "status", *named)
+        assert ran.returncode == 2 and "no OLP answers at http://127.0.0.1:1" in ran.stderr
+    ran = run_olp(env, "status", "--port", port, "--url", url)
+    assert ran.returncode == 2 and "exclude each other" in ran.stderr
+
+
+def test_the_demo_writes_nothing_into_the_owners_book(
+    demo: tuple[str, dict[str, str]], state: Path
+) -> None:
+    url, env = demo
+    curl = ["curl", "-s", "-o", "/dev/null", f"{url}/v1/chat/completions", "-d", ASK]
+    subprocess.run(curl, check=True, timeout=60)
+    assert run_olp(env, "usage", "--json").stdout.count('"requests": 1') >= 1
+    assert (state / "demo" / "olp.db").exists()
+    assert not (state / "olp.db").exists()
+
+
+def test_a_killed_servers_file_hides_no_other(tmp_path: Path, state: Path, run: Olp) -> None:
+    LocalToken(state, 9, "http://127.0.0.1:9")
+    assert "no OLP answers at http://127.0.0.1:9" in run("status").err
+
+
+# --- why -----------------------------------------------------------------------------------------
+
+
+def story(**changed: Any) -> dict[str, Any]:
+    """A story with one hop, as the record keeps it."""
+    hop = {
+        "hop": 0, "provider": "claude", "model": "sonnet", "code": None, "trigger_type": None,
+        "status": None, "asked": True, "spawned_ms": 2, "first_output_ms": 40, "ended_ms": None,
+        "bytes_written": 1200, "bytes_read": 3400, "exit_code": None, "waiting_process": True,
+        **changed,
+    }  # fmt: skip
+    return {
+        "request_id": "r1", "at": time.time(), "caller": "Anna", "asked": "auto",
+        "background": None, "outcome": "answered (stop)", "total_ms": 90, "first_content_ms": 60,
+        "answered_by": {"provider": "claude", "model": "claude-sonnet-5", "hop": 0, "cache": "off"},
+        "usage": {"input": 1, "output": 2}, "hops": [hop],
+    }  # fmt: skip
+
+
+def test_why_tells_the_last_request_where_none_is_named(run: Olp, state: Path) -> None:
+    assert "no request is on record yet" in run("why").err
+    record = Record(state / "olp.db")
+    record.open()
+    record.keep(story())
+    record.close()
+    told = run("why").out
+    assert told == run("why", "--last").out == run("why", "r1").out
+    assert run("why", "r1", "--last").code == 2
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({}, "answered, asked at 2 ms, of a process that waited, first output at 40 ms, "
+             "1,200 bytes sent, 3,400 received"),
+        ({"waiting_process": False, "ended_ms": 95, "exit_code": 0},
+         "answered, started at 2 ms, first output at 40 ms, ended at 95 ms, "
+         "1,200 bytes sent, 3,400 received, exit code 0"),
+        ({"spawned_ms": None, "first_output_ms": None, "code": "CLI_NOT_FOUND",
+          "trigger_type": "hard", "bytes_written": 0, "bytes_read": 0},
+         "CLI_NOT_FOUND (hard), no output, 0 bytes sent, 0 received"),
+    ],
+)  # fmt: skip
+def test_why_says_nothing_of_what_did_not_happen(changed: dict[str, Any], words: str) -> None:
+    text = "\n".join(why.told(story(**changed)))
+    assert "None" not in text
+    assert words in text
+
+
+# --- one model in one row ------------------------------------------------------------------------
+
+
+def test_a_model_is_one_row_whatever_a_chain_calls_it(run: Olp, state: Path) -> None:
+    record = Record(state / "olp.db")
+    record.open()
+    record.ended(row(id="n1", person="a1", model="claude-sonnet-5"), "Anna", "sonnet")
+    record.close()
+    told = groups(run("usage", "--by", "model", "--since", "all", "--json").json)
+    assert told == {"claude/claude-sonnet-5": 4, "codex/gpt": 1, "none": 1}
+
+
+# --- slips ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["statsu"], "there is no command 'statsu'; did you mean 'status'?"),
+        (["keys", "lst"], "did you mean 'list'?"),
+        (["config", "chekc"], "did you mean 'check'?"),
+        (["zzzzz"], "known: serve, keys, doctor"),
+    ],
+)
+def test_a_slip_is_told_with_what_was_meant(run: Olp, arguments: list[str], words: str) -> None:
+    ran = run(*arguments)
+    assert ran.code == 2 and words in ran.err
+
+
+def test_quota_without_a_CLI_says_so(run: Olp) -> None:
+    assert run("quota", "--cached").out.startswith("No CLI was found on PATH")

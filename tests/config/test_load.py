@@ -191,7 +191,12 @@ def test_O_a_wrong_type_or_value_is_named_with_path_and_line(
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("[server\nport = 1", 1), ("[server]\nport = ", 2), ("a = 1\nb = 'x", 2), ("x = 1\nx = 2", 2)],
+    [
+        ("[server\nport = 1", 1),
+        ("[server]\nport = ", 2),
+        ("[server]\nport = 1\nhost = 'x", 3),
+        ("[server]\nport = 1\nport = 2", 3),
+    ],
 )
 def test_O_what_is_no_toml_is_told_with_its_line(text: str, line: int) -> None:
     assert wrong(text).startswith(f"olp.toml:{line}: ")

@@ -163,7 +163,7 @@ def test_A4_a_threshold_says_it_too() -> None:
     one = books(limits={"claude": ONCE_A_DAY})
     with granted(one):
         one.note(SONNET, Failed(Trouble.OVERLOADED, "529"), at())
-    assert refused(one).detail == ("1 requests today, threshold 1; its last error: OVERLOADED: 529")
+    assert refused(one).detail == ("1 request today, threshold 1; its last error: OVERLOADED: 529")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from olp.config import ChainConfig, Config, RoutingConfig
@@ -69,7 +71,14 @@ def test_J1_another_model_answers_only_where_the_owner_wrote_it_under_a_name() -
     [
         ("sonet", "Did you mean sonnet?"),
         ("claude/", "(not a model id)"),
-        ("nobody/sonnet", "Did you mean"),
+        ("nobody/sonnet", "Did you mean sonnet?"),
+        ("openai/GPT-5.5", "Did you mean gpt-5.5?"),
+        ("Claude/Sonnet", "Did you mean claude/sonnet?"),
+        ("gpt-55", "Did you mean gpt-5.5?"),
+        ("AUTO", "Did you mean auto?"),
+        ("gpt-4o", "Ask for auto. GET /v1/models"),
+        ("gpt-5.4", "Ask for auto. GET /v1/models"),
+        ("claude-3-opus", "Ask for auto."),
         ("zzzzzz", "/v1/models"),
         ("", "/v1/models"),
         ("-rf", "/v1/models"),
@@ -85,6 +94,13 @@ def test_K_an_unknown_model_is_a_404_with_a_hint(name: str, hint: str) -> None:
     assert (error.status, error.code, error.param) == (404, "model_not_found", "model")
     assert hint in error.message
     assert "\n" not in error.message
+
+
+def test_K_an_unknown_model_is_told_the_chains_there_are() -> None:
+    chains: dict[str, Any] = {f"c{n}": ("claude/sonnet",) for n in range(9)}
+    with pytest.raises(RequestError) as caught:
+        Catalogue(Config(chains=chains), MODELS).resolve("gpt-4o")
+    assert "Ask for c0 or c1 or c2 or c3 or c4. GET" in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from olp.core.abilities import able, lacking, only_by_session
-from olp.core.required import as_format, call_from
+from olp.core.required import as_format
 from olp.core.shape import Shaper
 from olp.events import (
     CallArguments,
@@ -41,8 +43,8 @@ def asked(*must: str, **more: Any) -> Request:
     return Request("m", (Message(Role.SYSTEM, "S"), USER), tools=TOOLS, must_call=must, **more)
 
 
-def shaped(request: Request, *events: Event) -> list[Event]:
-    shaper = Shaper(request)
+def shaped(request: Request, *events: Event, live: bool = False, id: str = "call_1") -> list[Event]:
+    shaper = Shaper(request, live=live, id=id)
     return [out for event in events for out in shaper.feed(event)]
 
 
@@ -76,34 +78,141 @@ def test_N1_several_functions_are_one_schema_with_its_references(
     assert (conform(json.dumps(answer), wanted)[1] is None) is fits
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_N1_the_answer_is_given_as_a_call(stream: bool) -> None:
-    request = asked("count", stream=stream)
-    out = shaped(request, Text('{"n":'), Text(" 5}"), Done())
-    begun, arguments, _, done = out
-    assert isinstance(begun, CallStarted) and begun.name == "count"
-    assert isinstance(arguments, CallArguments) and json.loads(arguments.text) == {"n": 5}
-    assert done == Done(Finish.TOOL_CALLS)
-    again = shaped(request, Text('{"n": 6}'), Done())[0]
-    assert isinstance(again, CallStarted) and again.id != begun.id
+def arguments_of(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, CallArguments))
 
 
-def test_N1_of_several_functions_the_named_one_is_called() -> None:
-    text = json.dumps({"name": "say", "arguments": {"w": "ü"}})
-    begun, arguments, *_ = shaped(asked("count", "say"), Text(text), Done())
-    assert isinstance(begun, CallStarted) and begun.name == "say"
-    assert isinstance(arguments, CallArguments) and arguments.text == '{"w": "ü"}'
+@pytest.mark.parametrize("live", [False, True])
+def test_N1_the_answer_is_given_as_a_call(live: bool) -> None:
+    out = shaped(asked("count"), Text('{"n":'), Text(" 5}"), Done(), live=live)
+    begun, *_, usage, done = out
+    assert begun == CallStarted(0, "call_1", "count")
+    assert json.loads(arguments_of(out)) == {"n": 5}
+    assert isinstance(usage, Usage) and done == Done(Finish.TOOL_CALLS)
 
 
-@pytest.mark.parametrize("text", ["no JSON", '{"n": "x"}', "{}", "[]"])
-def test_N1_arguments_that_do_not_fit_are_an_error(text: str) -> None:
-    (failed,) = shaped(asked("count"), Text(text), Done())
-    assert isinstance(failed, Failed) and failed.trouble is Trouble.FORMAT_MISMATCH
+def test_R3_the_arguments_of_a_call_go_out_as_they_come() -> None:
+    shaper = Shaper(asked("count"), live=True, id="call_1")
+    assert shaper.feed(Text("```json\n{")) == []
+    begun, first = shaper.feed(Text('"n"'))
+    assert (begun, first) == (CallStarted(0, "call_1", "count"), CallArguments(0, '{"n"'))
+    assert shaper.feed(Text(": 5")) == [CallArguments(0, ": 5")]
 
 
-def test_N1_arguments_of_another_function_are_an_error() -> None:
-    text = json.dumps({"name": "say", "arguments": {"n": 1}})
-    assert call_from(text, asked("count", "say"))[1] is not None
+def test_R3_the_arguments_of_one_of_several_functions_go_out_as_they_come() -> None:
+    shaper = Shaper(asked("count", "say"), live=True, id="call_1")
+    assert shaper.feed(Text('{"name": "sa')) == []
+    assert shaper.feed(Text('y", "arguments": ')) == []
+    begun, first = shaper.feed(Text('{"w"'))
+    assert (begun, first) == (CallStarted(0, "call_1", "say"), CallArguments(0, '{"w"'))
+    assert shaper.feed(Text(': "x"}')) == [CallArguments(0, ': "x"}')]
+    assert shaper.feed(Text("}")) == []
+    assert shaper.feed(Done())[-1] == Done(Finish.TOOL_CALLS)
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ('{"name": "say", "arguments": {"w": "ü"}}', '{"w": "ü"}'),
+        ('{"arguments": {"w": "ü"}, "name": "say"}', '{"w": "ü"}'),
+        ('```json\n{"name": "say",\n "arguments": {"w": "}"}}\n```', '{"w": "}"}'),
+        ('{"name": "s\\u0061y", "arguments": {"w": ""}, "why": 1}', '{"w": ""}'),
+        ('{"name": "say", "arguments": {}}', "{}"),
+    ],
+)
+@pytest.mark.parametrize("live", [False, True])
+def test_N1_of_several_functions_the_named_one_is_called(
+    text: str, arguments: str, live: bool
+) -> None:
+    for pieces in ([text], list(text)):
+        out = shaped(asked("count", "say"), *map(Text, pieces), Done(), live=live)
+        assert out[0] == CallStarted(0, "call_1", "say")
+        assert arguments_of(out) == arguments
+        assert isinstance(out[-1], Done) and out[-1].finish is Finish.TOOL_CALLS
+
+
+@pytest.mark.parametrize(
+    ("must", "text"),
+    [
+        (("count",), "no JSON"),
+        (("count",), "I would call count."),
+        (("count",), '{"n": 5'),
+        (("count",), '{"n": 5} and so'),
+        (("count",), "[]"),
+        (("count",), '"n"'),
+        (("count", "say"), '{"name": "fly", "arguments": {}}'),
+        (("count", "say"), '{"name": "say"}'),
+        (("count", "say"), '{"name": "say", "arguments": "x"}'),
+        (("count", "say"), '{"name": 5, "arguments": {}}'),
+        (("count", "say"), '{"n": 5}'),
+        (("count", "say"), '{"name": "say", "arguments": {}'),
+    ],
+)
+@pytest.mark.parametrize("live", [False, True])
+def test_N1_what_is_no_call_at_all_is_an_error(
+    must: tuple[str, ...], text: str, live: bool
+) -> None:
+    for pieces in ([text], list(text)):
+        failed = shaped(asked(*must), *map(Text, pieces), Done(), live=live)[-1]
+        assert isinstance(failed, Failed) and failed.trouble is Trouble.FORMAT_MISMATCH
+
+
+@pytest.mark.parametrize(
+    ("must", "text", "arguments", "where"),
+    [
+        (("count",), '{"n": "x"}', '{"n": "x"}', "$.n"),
+        (("count",), "{}", "{}", "$"),
+        (("count", "say"), '{"name": "say", "arguments": {"n": 1}}', '{"n": 1}', "$"),
+        (("count", "say"), '{"arguments": {"n": ""}, "name": "count"}', '{"n": ""}', "$.n"),
+    ],
+)
+@pytest.mark.parametrize("live", [False, True])
+def test_N1_arguments_that_do_not_fit_are_given_with_a_remark(
+    must: tuple[str, ...], text: str, arguments: str, where: str, live: bool
+) -> None:
+    out = shaped(asked(*must), Text(text), Done(), live=live)
+    done = out[-1]
+    assert isinstance(done, Done) and done.finish is Finish.TOOL_CALLS
+    assert arguments_of(out) == arguments
+    assert str(done.mismatch).startswith(f"it breaks the schema at {where} ")
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_N1_a_call_that_the_limit_cut_is_told_as_far_as_it_came(live: bool) -> None:
+    out = shaped(asked("count"), Text('{"n": 1'), Done(Finish.LENGTH), live=live)
+    assert (arguments_of(out), out[-1]) == ('{"n": 1', Done(Finish.LENGTH))
+    prose = shaped(asked("count"), Text("I would"), Done(Finish.LENGTH), live=live)
+    assert [type(event) for event in prose] == [Usage, Done]
+
+
+_pieces = st.lists(
+    st.sampled_from(
+        [
+            *('{"n": 1}', '{"n": ', '"x"', "1}", "}", "{", '{"name": ', '"say"', '"count"', ", "),
+            *('"arguments": ', '{"w": "}"}', "```json\n", "\n```", " ", "so\n"),
+        ]
+    ),
+    max_size=9,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    _pieces,
+    st.sampled_from([("count",), ("count", "say")]),
+    st.sampled_from([Done(), Done(Finish.LENGTH)]),
+)
+def test_R3_a_call_that_streams_is_the_one_of_a_whole_answer(
+    pieces: list[str], must: tuple[str, ...], end: Done
+) -> None:
+    live = shaped(asked(*must), *map(Text, pieces), end, live=True)
+    held = shaped(asked(*must), *map(Text, pieces), end)
+    letters = shaped(asked(*must), *map(Text, "".join(pieces)), end, live=True)
+    assert live[-1] == held[-1] == letters[-1]
+    if isinstance(held[-1], Done):
+        assert arguments_of(live) == arguments_of(held) == arguments_of(letters)
+        begun = [event for event in held if isinstance(event, CallStarted)]
+        assert [event for event in live if isinstance(event, CallStarted)] == begun
 
 
 def test_N1_calls_go_through_the_shaper_after_the_text_before_them() -> None:
@@ -115,10 +224,10 @@ def test_N1_calls_go_through_the_shaper_after_the_text_before_them() -> None:
 
 
 def test_N4_half_characters_can_be_sent(stream: bool = False) -> None:
-    text = json.dumps({"name": "say", "arguments": {"w": "\ud83d"}})
-    _, arguments, *_ = shaped(asked("count", "say"), Text(text), Done())
-    assert isinstance(arguments, CallArguments)
-    arguments.text.encode()
+    for told in ({"name": "say", "arguments": {"w": "\ud83d"}}, {"arguments": {"w": "\ud83d"}}):
+        text = json.dumps({**told, "name": "say"})
+        out = shaped(asked("count", "say"), Text(text), Done())
+        arguments_of(out).encode()
     pieces = [CallArguments(0, '{"w": "\ud83d'), CallArguments(0, '\ude00"}')]
     out = shaped(asked(), CallStarted(0, "c", "f"), *pieces, Done(Finish.TOOL_CALLS))
     said = "".join(event.text for event in out if isinstance(event, CallArguments))
@@ -130,11 +239,6 @@ def test_N1_text_before_calls_comes_before_them_even_if_json_was_wanted() -> Non
     begun = CallStarted(0, "c", "f")
     out = shaped(request, Text("let me see"), begun, Done(Finish.TOOL_CALLS))
     assert [type(event).__name__ for event in out] == ["Text", "CallStarted", "Usage", "Done"]
-
-
-def test_N1_half_a_call_that_was_insisted_on_is_not_shown_as_text() -> None:
-    out = shaped(asked("count"), Text('{"n":'), Done(Finish.LENGTH))
-    assert not any(isinstance(event, Text) for event in out) and out[-1] == Done(Finish.LENGTH)
 
 
 def test_L5_what_is_estimated_counts_calls_tools_and_images() -> None:

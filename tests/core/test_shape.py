@@ -127,12 +127,105 @@ def test_N1_the_estimate(text: str, tokens: int) -> None:
 # --- JSON ----------------------------------------------------------------------------------------
 
 
-def test_N1_json_is_held_until_it_is_known_to_conform() -> None:
+def test_R3_json_is_held_until_it_is_known_to_conform_where_the_owner_wants_it() -> None:
     shaper = Shaper(request(format=SCHEMA))
     assert shaper.feed(Text('{"a"')) == shaper.feed(Text(": 1}")) == []
     out = shaper.feed(Done())
-    assert out[0] == Text('{"a": 1}')
+    assert text_of(out) == '{"a": 1}'
     assert end_of(out) == Done()
+
+
+def test_R3_json_goes_out_as_it_comes() -> None:
+    shaper = Shaper(request(format=SCHEMA), live=True)
+    assert shaper.feed(Text("Here:\n```json\n{")) == [], "nothing that could still be prose"
+    assert shaper.feed(Text('"a"')) == [Text('{"a"')]
+    assert shaper.feed(Text(": 1}")) == [Text(": 1}")]
+    assert shaper.feed(Text("\n```\n")) == []
+    usage, done = shaper.feed(Done())
+    assert isinstance(usage, Usage) and done == Done()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (["I cannot ", "do that."], ""),
+        (["{a: ", "1}"], ""),
+        (["[1]"], ""),
+        (['{"a": ', '"x"}'], '{"a": "x"}'),
+        (['{"a": 1', " oops"], '{"a": 1 oops'),
+        (['{"a": 1} ', "so"], '{"a": 1}'),
+    ],
+)
+def test_R3_what_does_not_conform_ends_in_a_failure_and_prose_never_goes_out(
+    pieces: list[str], shown: str
+) -> None:
+    shaper = Shaper(request(format=SCHEMA), live=True)
+    out = [event for piece in pieces for event in shaper.feed(Text(piece))]
+    assert text_of(out) == shown
+    (failed,) = shaper.feed(Done())
+    assert isinstance(failed, Failed) and failed.trouble is Trouble.FORMAT_MISMATCH
+
+
+def test_R3_text_that_conforms_is_the_answer_however_it_came() -> None:
+    for live in (False, True):
+        shaper = Shaper(request(format=SCHEMA), live=live)
+        events: list[Event] = [Started(), Reasoning("hm"), Text('{"a": 1}'), Done()]
+        out = [made for event in events for made in shaper.feed(event)]
+        assert text_of(out) == '{"a": 1}' and end_of(out) == Done()
+
+
+def test_B3_json_that_is_out_when_its_cli_dies_has_its_usage_too() -> None:
+    shaper = Shaper(request(format=SCHEMA), live=True)
+    died = Failed(Trouble.SPAWN_FAILED, "died")
+    assert shaper.feed(Text('{"a": ')) == [Text('{"a": ')]
+    usage, failed = shaper.feed(died)
+    assert isinstance(usage, Usage) and failed == died
+
+
+_json_pieces = st.lists(
+    st.sampled_from(
+        [
+            *(
+                '{"a": 1}',
+                '{"a": ',
+                "1",
+                "}",
+                '"x"',
+                "\n",
+                "```",
+                "```json\n",
+                "Sure:\n",
+                "EN",
+                "D",
+            ),
+            *("\ud83d", "\ude00", " ", "[", '{"name": "f", ', '"arguments": {"a": ', "2}}"),
+        ]
+    ),
+    max_size=8,
+)
+
+
+@given(
+    _json_pieces,
+    st.sampled_from([Done(), Done(Finish.LENGTH), Done(Finish.CONTENT_FILTER)]),
+    st.sampled_from([(), ("END",)]),
+    st.sampled_from([None, 1, 3]),
+    st.sampled_from([JsonFormat(), SCHEMA]),
+)
+def test_R3_what_streams_is_what_a_whole_answer_is(
+    pieces: list[str], end: Done, stop: tuple[str, ...], most: int | None, wanted: JsonFormat
+) -> None:
+    more: dict[str, Any] = {"format": wanted, "stop": stop, "max_tokens": most}
+    events: list[Event] = [*map(Text, pieces), end]
+    shaper = Shaper(request(**more), live=True)
+    live = [made for event in events for made in shaper.feed(event)]
+    held = shape(events, **more)
+    assert end_of(live) == end_of(held)
+    if isinstance(end_of(held), Done):
+        assert text_of(live) == text_of(held)
+        assert live[-2] == held[-2], "the usage"
+    else:
+        assert not text_of(held)
 
 
 def test_N1_a_fence_around_the_json_is_taken_off() -> None:

@@ -998,6 +998,13 @@ def test_G1_a_cut_that_a_living_cli_reports_is_never_salvaged(streaming: bool) -
         assert out == [] and way.verdict(WALL).status == 502
 
 
+def test_G1_a_living_cli_that_had_to_be_ended_leaves_no_answer() -> None:
+    way = walk(streaming=False)
+    tried = Failed(Trouble.SPAWN_FAILED, "claude tried its own tool Bash", living=True)
+    out = play(way, [Started(), Text("Let me look. "), tried], ANSWER)
+    assert isinstance(out[0], Answering) and out[0].hops == 1
+
+
 # --- the opening clock ---------------------------------------------------------------------------
 
 

@@ -25,11 +25,13 @@ from olp.events import (
 )
 from olp.model import CANCELLED, Media, Message, Request, Role, ToolCall
 
+from .. import pictures
+
 USER = {"role": "user", "content": "hi"}
 F = {"type": "function", "function": {"name": "f", "description": "F.", "parameters": {}}}
 G = {"type": "function", "function": {"name": "g"}}
-PNG = base64.b64encode(b"\x89PNG\r\n\x1a\nrest").decode()
-JPEG = base64.b64encode(b"\xff\xd8\xff\xe0rest").decode()
+PNG = base64.b64encode(pictures.png()).decode()
+JPEG = base64.b64encode(pictures.jpeg()).decode()
 PDF = base64.b64encode(b"%PDF-1.7 rest").decode()
 
 
@@ -405,14 +407,24 @@ def test_N1_functions_get_their_answer_in_their_own_form() -> None:
     assert streamed[-1]["choices"][0]["finish_reason"] == "function_call"
 
 
+def test_N1_a_call_that_does_not_fit_has_a_remark_in_its_stream() -> None:
+    outputs: list[Output] = [*CALLS[:-1], Done(Finish.TOOL_CALLS, mismatch="it breaks\n$.é")]
+    encoder = StreamEncoder(order(tools=[F, G]), id="x", created=1)
+    data = b"".join(map(encoder.event, outputs)).decode()
+    assert "\n\n: the arguments of the call do not fit: it breaks?$.?\n\ndata: {" in data
+    assert data.endswith("data: [DONE]\n\n")
+
+
 def test_N1_a_refusal_says_so() -> None:
     outputs: list[Output] = [CALLS[0], Text("No."), Done(Finish.CONTENT_FILTER)]
     message = json.loads(whole(order(), outputs, id="x", created=1))["choices"][0]["message"]
     assert (message["refusal"], message["content"]) == ("No.", "No.")
     strict = order(response_format={"type": "json_object"})
     message = json.loads(whole(strict, outputs, id="x", created=1))["choices"][0]["message"]
-    assert (message["refusal"], message["content"]) == ("No.", None)
-    assert frames(order(), outputs)[-1]["choices"][0]["delta"]["refusal"]
+    assert (message["refusal"], message["content"]) == ("No.", "No.")
+    assert frames(order(), outputs)[-1]["choices"][0]["delta"]["refusal"] == "No."
+    (_, end) = frames(order(), [outputs[0], outputs[-1]])
+    assert end["choices"][0]["delta"]["refusal"]
 
 
 def test_N1_a_request_says_what_is_new_since_the_assistant_spoke() -> None:

@@ -30,7 +30,7 @@ def test_no_cli_at_all_is_a_failure(patient: MakePatient) -> None:
     missing = [patient(name, installed=False) for name in ("claude", "codex", "vibe")]
     finding = check_any(missing)
     assert finding.ok is False
-    assert NPM_CLAUDE in finding.fix and "pip install" in finding.fix
+    assert NPM_CLAUDE in finding.fix and "uv tool install" in finding.fix
     found = check_any([*missing[:2], patient("vibe")])
     assert (found.ok, found.what) == (True, "1 of 3 found: vibe")
 

@@ -20,6 +20,8 @@ from olp.doctor.machine import (
     check_port,
     check_processes,
 )
+from olp.runtime.place import RunPlace
+from olp.runtime.removal import remove
 from tests.doctor.conftest import MakePatient
 
 
@@ -103,17 +105,19 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
     assert (finding.ok, finding.fix) == (False, f"sudo chown -R {os.getuid()} {tmp_path}")
 
 
-def test_the_working_directory_must_be_empty(
+def test_what_lies_in_the_working_directory_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    work = tmp_path / "work"
+    work = RunPlace(tmp_path).work
     for folder in (tmp_path, work):
         folder.mkdir(exist_ok=True)
         folder.chmod(0o700)
     (work / "notes.txt").touch()
     finding = check_folders(tmp_path)[1]
-    assert (finding.ok, finding.fix) == (False, f"move away what is in {work}")
+    assert (finding.ok, finding.fix) == (None, "")
+    assert "is not empty: OLP empties it" in finding.what
+    remove(work)
 
 
 async def test_processes_can_be_started(lab: Lab) -> None:

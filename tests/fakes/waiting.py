@@ -1,7 +1,7 @@
 """A codex and a vibe that wait for their requests, for tests of the pool and of the slots.
 
-They say what `codex app-server` and `vibe-acp` were seen to say to a plain request, and answer
-`PID: PROMPT`. The claude of this kind is `waiting_claude.py`. `python waiting.py codex …` is one.
+They say what `codex app-server` and `vibe-app-server` were seen to say to a plain request, and
+answer `PID: PROMPT`. The claude of this kind is `waiting_claude.py`. `waiting.py codex …` is one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ waiting.main({name!r})
 
 
 def install(folder: Path) -> Path:
-    """Put `codex`, `vibe` and `vibe-acp` into `folder`, and give the folder back."""
+    """Put `codex`, `vibe` and `vibe-app-server` into `folder`, and give the folder back."""
     folder.mkdir(parents=True, exist_ok=True)
     here = str(Path(__file__).resolve().parent)
-    for name in ("codex", "vibe", "vibe-acp"):
+    for name in ("codex", "vibe", "vibe-app-server"):
         program = folder / name
         program.write_text(_PROGRAM.format(python=sys.executable, folder=here, name=name))
         program.chmod(0o755)
@@ -69,24 +69,30 @@ def codex() -> None:
                 emit(id=number, result={})
 
 
-def vibe_acp() -> None:
-    sessions = 0
-    for message in asked():
+def vibe() -> None:
+    """Channels of one session each, as `vibe-app-server --multiplex` has them."""
+    for frame in asked():
+        channel, message = frame["channelId"], frame.get("message") or {}
         number, params = message.get("id"), message.get("params") or {}
-        result: dict[str, Any] = {}
-        if message.get("method") == "session/new":
-            sessions += 1
-            result = {"sessionId": f"s{sessions}"}
-        if message.get("method") == "session/prompt":
-            text = f"{os.getpid()}: {params['prompt'][0]['text']}"
-            content = {"type": "text", "text": text}
-            update = {"sessionUpdate": "agent_message_chunk", "content": content}
-            told = {"sessionId": params["sessionId"], "update": update}
-            emit(jsonrpc="2.0", method="session/update", params=told)
-            result = {"stopReason": "end_turn"}
-        if number is not None:
-            emit(jsonrpc="2.0", id=number, result=result)
+        session = f"s{channel}"
+
+        def tell(channel: str = channel, **told: Any) -> None:
+            emit(channelId=channel, message={"jsonrpc": "2.0", **told})
+
+        match message.get("method"):
+            case "session/start":
+                tell(id=number, result={"state": {"session": {"id": session}}})
+            case "turn/start":
+                tell(id=number, result={})
+                text = f"{os.getpid()}: {params['message'][0]['text']}"
+                content = [{"type": "text", "text": text}]
+                entry = {"id": "a1", "type": "message", "role": "assistant", "content": content}
+                tell(method="history/entryAdded", params={"sessionId": session, "entry": entry})
+                turn = {"id": "t1", "status": "completed", "stopReason": "end_turn"}
+                tell(method="turn/completed", params={"sessionId": session, "turn": turn})
+            case _ if number is not None:
+                tell(id=number, result={})
 
 
 def main(name: str) -> None:
-    {"codex": codex, "vibe-acp": vibe_acp}.get(name, lambda: None)()
+    {"codex": codex, "vibe-app-server": vibe}.get(name, lambda: None)()

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from olp.events import Done, Event, Failed, Finish, Started, Text, Trouble, Usage
-from olp.providers.base import CloseInput, Exit, Write
+from olp.events import Done, Event, Failed, Finish, Started, Trouble, Usage
+from olp.providers.base import CloseInput, Exit, Halt, Write
 from olp.providers.codex_answer import Driver
 from tests.providers.replay import (
     GARBAGE,
@@ -38,8 +38,15 @@ FAILURES = {
     "model_chatgpt": Trouble.MODEL_NOT_FOUND,
     "context": Trouble.CONTEXT_TOO_LONG,
     "context_400": Trouble.CONTEXT_TOO_LONG,
-    "miderr": Trouble.SPAWN_FAILED,
-    "drop": Trouble.SPAWN_FAILED,
+    "miderr": Trouble.VENDOR_CUT,
+    "drop": Trouble.VENDOR_CUT,
+    "cut10": Trouble.VENDOR_CUT,
+    "cut40": Trouble.VENDOR_CUT,
+    "cut_after_item": Trouble.VENDOR_CUT,
+    "closed_port": Trouble.SPAWN_FAILED,
+    "blocked": Trouble.SPAWN_FAILED,
+    "reconnecting": Trouble.SPAWN_FAILED,
+    "interrupted": Trouble.SPAWN_FAILED,
 }
 ANSWERS = {
     "ok": WORDS,
@@ -49,6 +56,8 @@ ANSWERS = {
     "ok_code_mode_model": WORDS,
     "say_unicode": "Grüße 👋 日本",
     "json_schema": '{"answer": 42}',
+    "rerouted": WORDS,
+    "blank": " ",
 }
 HARMLESS = {
     "evil_shell": "unsupported call: shell",
@@ -154,9 +163,36 @@ def test_A8_a_missing_login_says_the_exact_command(name: str) -> None:
     assert "codex login" in replayed(name).failed.detail
 
 
-def test_A9_what_the_cli_would_try_for_seconds_more_is_a_failure_at_once() -> None:
-    played = replayed("nologin_builtin")
-    assert played.used < played.of
+@pytest.mark.parametrize(("name", "used"), [("reconnecting", 3), ("interrupted", 4)])
+def test_A9_what_the_cli_would_try_for_seconds_more_is_a_failure_at_once(
+    name: str, used: int
+) -> None:
+    played = replayed(name)
+    assert (played.used, played.text) == (used, "")
+    assert played.of > used
+
+
+@pytest.mark.parametrize("name", ["cut10", "cut40", "cut_after_item", "drop", "miderr"])
+def test_G1_a_cut_that_the_cli_reports_gives_no_text(name: str) -> None:
+    assert replayed(name).text == ""
+
+
+def test_A7_a_page_before_the_vendor_is_told_by_its_title() -> None:
+    failed = replayed("blocked").failed
+    assert (failed.status, failed.detail) == (
+        403,
+        "unexpected status 403 Forbidden: Just a moment...",
+    )
+
+
+def test_S13_a_refusal_is_told_in_the_vendors_words() -> None:
+    played = replayed("refused")
+    assert played.end == Done(Finish.CONTENT_FILTER)
+    assert played.text.startswith("Invalid prompt: your prompt was flagged")
+
+
+def test_J4_another_model_that_answers_is_named() -> None:
+    assert Started("gpt-5.2") in replayed("rerouted").events
 
 
 def test_C2_a_warning_is_no_failure() -> None:
@@ -192,6 +228,14 @@ def test_N1_of_several_messages_the_last_is_the_answer() -> None:
     assert played.reasoning == "let me seeone more"
 
 
+def test_A9_a_message_told_twice_is_another_answer_of_the_vendors() -> None:
+    played = told(said("let me see"), said("let me see"), COMPLETED)
+    assert isinstance(played.end, Failed) and played.end.by_model
+    assert (played.used, played.steps[-1]) == (2, Halt())
+    many = [said(str(number)) for number in range(9)]
+    assert told(*many, COMPLETED).used == 6
+
+
 def test_N1_a_message_counts_only_when_it_is_complete() -> None:
     early = item("agent_message", "item.started", text="")
     later = item("agent_message", "item.updated", text="half")
@@ -214,35 +258,33 @@ def test_M2_a_harmless_item_does_not(kind: str) -> None:
     assert told(item(kind, text="x", message="x"), said("y"), COMPLETED).text == "y"
 
 
-def test_C2_a_transient_reconnect_decides_nothing() -> None:
-    notice = {"type": "error", "message": "Reconnecting... 1/5 (stream closed, url: wss://x)"}
-    assert told(notice, notice, said("x"), COMPLETED).end == Done()
-
-
-@pytest.mark.parametrize(
-    ("reason", "trouble"),
-    [
-        ("unexpected status 401 Unauthorized: no", Trouble.AUTH_MISSING),
-        ("unexpected status 429 Too Many Requests: no", Trouble.RATE_LIMITED),
-        ("You've hit your usage limit.", Trouble.QUOTA_EXHAUSTED),
-    ],
-)
-def test_A9_a_reconnect_that_cannot_help_is_a_failure_at_once(
-    reason: str, trouble: Trouble
-) -> None:
-    played = told({"type": "error", "message": f"Reconnecting... 1/5 ({reason})"}, COMPLETED)
-    assert played.failed.trouble is trouble
-    assert played.used == 1
-
-
-def test_G1_the_text_of_a_broken_stream_is_given_before_the_failure() -> None:
+def test_G1_the_text_of_a_broken_stream_is_not_given() -> None:
     played = told(said("half"), turn_failed("stream disconnected before completion: boom"))
-    assert [type(event) for event in played.events] == [Started, Text, Failed]
-    assert played.text == "half"
+    assert [type(event) for event in played.events] == [Started, Failed]
+    assert played.failed.trouble is Trouble.VENDOR_CUT
+
+
+@pytest.mark.parametrize("words", ["Connection failed: error sending request", "turn aborted."])
+def test_G1_no_failure_that_the_cli_lives_to_tell_is_taken_for_its_death(words: str) -> None:
+    """Only a death is salvaged."""
+    assert told(said("half"), turn_failed(words)).failed.trouble is Trouble.VENDOR_CUT
+    assert told(turn_failed(words)).failed.trouble is Trouble.SPAWN_FAILED
 
 
 def test_G3_the_text_of_any_other_failure_is_not() -> None:
     assert told(said("half"), turn_failed("You've hit your usage limit.")).text == ""
+
+
+def test_G1_an_exit_after_a_word_about_the_vendor_is_what_that_says() -> None:
+    notice = {"type": "error", "message": "stream disconnected before completion: boom"}
+    played = told(said("half"), notice, code=1)
+    assert (played.text, played.failed.trouble) == ("", Trouble.VENDOR_CUT)
+
+
+def test_G1_the_log_of_a_cli_that_died_is_no_word_about_its_vendor() -> None:
+    log = "ERROR models_manager: failed to refresh: Connection failed: error sending request"
+    played = told(said("all of it"), code=1, stderr=log)
+    assert (played.text, played.failed.trouble) == ("all of it", Trouble.SPAWN_FAILED)
 
 
 def test_G1_an_exit_after_the_message_gives_the_message() -> None:

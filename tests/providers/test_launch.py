@@ -16,6 +16,7 @@ from olp.config import ProviderConfig
 from olp.model import PRIVATE_DIR, Effort, JsonFormat, Launch, Message, Request, Role
 from olp.providers import all_providers
 from olp.providers.base import CloseInput, Driver, Provider, Setting, Write
+from olp.providers.codex_vendor import asked_once
 from olp.providers.environment import ALLOWED
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -188,8 +189,8 @@ def test_M1_the_command_comes_first_and_the_model_behind_its_flag(name: str) -> 
 @every_real
 def test_M1_the_owners_arguments_are_appended_as_they_are(name: str) -> None:
     launch, _ = launched(name, args=("--debug", "a b"))
-    tail = launch.argv[-3:-1] if name == "codex" else launch.argv[-2:]
-    assert tail == ("--debug", "a b")
+    ours = (*asked_once(("--debug", "a b")), "-") if name == "codex" else ()
+    assert launch.argv[-2 - len(ours) :] == ("--debug", "a b", *ours)
 
 
 @pytest.mark.parametrize("name", ["claude", "demo"])
@@ -466,3 +467,14 @@ def test_A8_each_provider_knows_its_commands(name: str) -> None:
     assert facts.install and facts.login and facts.models
     assert facts.name == name
     assert "version" in PROVIDERS[name].probes(setting())
+
+
+@pytest.mark.parametrize(("env", "off"), [({}, None), ({"ANTHROPIC_BASE_URL": "http://x"}, "1")])
+def test_A9_claude_leaves_its_betas_out_where_it_would_ask_again_without_them(
+    env: dict[str, str], off: str | None
+) -> None:
+    claude = PROVIDERS["claude"]
+    session = claude.session(setting(env=env))
+    assert session is not None
+    for launch in (launched("claude", env=env)[0], session[0]):
+        assert launch.env.get("CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS") == off

@@ -13,6 +13,7 @@ from olp.events import Done, Failed, Finish, Quota, Reasoning, Started, Text, Tr
 from olp.model import Effort, JsonFormat, Message, Request, Role
 from olp.providers import claude
 from olp.providers.base import Exit, Ready, Session, Step, Write
+from olp.providers.claude_notices import refused_model
 from olp.providers.claude_session import ClaudeSession
 from olp.providers.codex_session import CodexSession
 from olp.providers.vibe_config import Wanted
@@ -47,6 +48,13 @@ def new_claude() -> ClaudeSession:
     return session
 
 
+def asked_claude(session: ClaudeSession, wanted: Request, model: str) -> list[Step]:
+    """All that is written until the CLI has its say, with the model taken."""
+    before = list(session.ask(wanted, model, NOW))
+    response = {"subtype": "success", "request_id": "olp-model"}
+    return [*before, *tell(session, type="control_response", response=response)]
+
+
 def result(turns: int = 1, **more: Any) -> dict[str, Any]:
     usage = {"input_tokens": 3, "output_tokens": 2}
     base = {"type": "result", "subtype": "success", "is_error": False, "num_turns": turns}
@@ -63,14 +71,14 @@ def test_claude_gets_everything_of_a_request_by_control() -> None:
     wanted = request(
         "hi", system="be brief", max_tokens=50, effort=Effort.HIGH, format=JsonFormat({"a": 1})
     )
-    lines = written(session.ask(wanted, "haiku", NOW))
+    lines = written(asked_claude(session, wanted, "haiku"))
     asked = {line["request"]["subtype"]: line["request"] for line in lines if "request" in line}
     assert asked["initialize"]["systemPrompt"] == "be brief"
     assert asked["initialize"]["jsonSchema"] == {"a": 1}
     assert asked["set_model"]["model"] == "haiku"
     assert asked["apply_flag_settings"]["settings"] == {
         "effortLevel": "high",
-        "env": {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": "50"},
+        "env": {"ANTHROPIC_CUSTOM_MODEL_OPTION": "haiku", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "50"},
     }
     assert lines[-1]["message"]["content"] == "hi"
     assert lines[-1]["client_composed"] is True
@@ -79,7 +87,7 @@ def test_claude_gets_everything_of_a_request_by_control() -> None:
 
 def test_claude_hears_of_earlier_turns_in_lock_step() -> None:
     session = new_claude()
-    first = written(session.ask(request("u1", "a1", "u2", "a2", "u3"), "sonnet", NOW))
+    first = written(asked_claude(session, request("u1", "a1", "u2", "a2", "u3"), "sonnet"))
     assert (first[-1]["message"]["content"], first[-1]["shouldQuery"]) == ("u1", False)
     second = written(tell(session, **result(turns=0)))
     assert [line["type"] for line in second] == ["assistant", "user"]
@@ -93,7 +101,7 @@ def test_claude_hears_of_earlier_turns_in_lock_step() -> None:
 def test_claude_text_that_looks_like_the_protocol_changes_nothing() -> None:
     session = new_claude()
     hostile = '", "shouldQuery": false, "x": "'
-    lines = written(session.ask(request(hostile), "sonnet", NOW))
+    lines = written(asked_claude(session, request(hostile), "sonnet"))
     assert lines[-1]["message"]["content"] == hostile and "shouldQuery" not in lines[-1]
     assert tell(session, **delta("x")) == [Text("x")]
 
@@ -122,6 +130,36 @@ def test_claude_that_refuses_a_control_request_fails(request_id: str, trouble: T
     response = {"subtype": "error", "request_id": request_id, "error": "no"}
     (failed,) = tell(session, type="control_response", response=response)
     assert isinstance(failed, Failed) and failed.trouble is trouble
+
+
+def test_J1_nothing_is_told_to_a_claude_before_it_has_taken_the_model() -> None:
+    session = new_claude()
+    before = written(session.ask(request("u1", "a1", "u2"), "my-model", NOW))
+    asked = [line["request"]["subtype"] for line in before]
+    assert asked == ["initialize", "apply_flag_settings", "set_model"]
+    option = before[1]["request"]["settings"]["env"]["ANTHROPIC_CUSTOM_MODEL_OPTION"]
+    assert option == "my-model", "else the CLI asks its vendor whether there is such a model"
+    response = {"subtype": "error", "request_id": "olp-model", "error": "no such model"}
+    (failed,) = tell(session, type="control_response", response=response)
+    assert isinstance(failed, Failed)
+    assert not written(tell(session, type="control_response", response=response))
+
+
+@pytest.mark.parametrize(
+    ("said", "trouble"),
+    [
+        ("Model 'x' is not in the list of available models", Trouble.MODEL_NOT_FOUND),
+        ("'x' isn't available for your account — model not changed", Trouble.MODEL_NOT_FOUND),
+        ('Couldn\'t confirm model "x" with the API, so the model was not changed.', None),
+        ("Network error. Please check your internet connection — model not changed", None),
+        ("Unable to validate model: 503 overloaded", Trouble.OVERLOADED),
+        ("Unable to validate model: API Error: 503 unavailable", Trouble.OVERLOADED),
+        ("Authentication failed. Please run /login", Trouble.AUTH_MISSING),
+        ("You've hit your weekly limit · resets 3pm", Trouble.QUOTA_EXHAUSTED),
+    ],
+)
+def test_J1_why_a_claude_did_not_take_the_model(said: str, trouble: Trouble | None) -> None:
+    assert refused_model(said).trouble is (trouble or Trouble.SPAWN_FAILED)
 
 
 def test_M2_claude_that_asks_for_anything_is_ended() -> None:

@@ -13,7 +13,7 @@ from olp.providers.base import Halt, Step
 from olp.providers.claude_session import ClaudeSession
 from olp.providers.codex_session import CodexSession
 
-from .test_sessions import NOW, new_claude, result, tell, written
+from .test_sessions import NOW, asked_claude, new_claude, result, tell, written
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 TOOLS = (Tool("look", "Looks.", SCHEMA), Tool("Bash", "Runs.", SCHEMA))
@@ -197,7 +197,7 @@ def test_claude_hears_of_earlier_calls_as_true_turns() -> None:
     session = new_claude()
     spoke = Message(Role.ASSISTANT, "Looking.", CALLS[:1])
     image = Message(Role.TOOL, ("see", Media("image/png", "AA")), answers="t1")
-    lines = written(session.ask(asking(spoke, image), "sonnet", NOW))
+    lines = written(asked_claude(session, asking(spoke, image), "sonnet"))
     first = lines[-1]
     assert first["shouldQuery"] is False
     (assistant, last) = written(tell(session, **result(turns=0)))

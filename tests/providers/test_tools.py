@@ -6,13 +6,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unittest.mock import ANY
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from olp.dialects import openai_chat
-from olp.model import Request
+from olp.model import Message, Request, Role, Tool, ToolCall
 from olp.providers import claude_bridge, codex_items
 from olp.providers.claude_history import lines_of
 from olp.providers.toolnames import Names
@@ -313,3 +315,33 @@ def test_names_that_stand_in_each_others_way_stay_apart() -> None:
         assert len(set(shown)) == len(named)
         assert [kind.inward(name) for name in shown] == named
         assert all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name) for name in shown)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ("", {}),
+        (" { } ", {}),
+        ("null", {}),
+        ("{not json", {"unparsed_arguments": "{not json"}),
+        ("[1,2]", {"unparsed_arguments": "[1,2]"}),
+        ('{"a":' * 5000 + "1" + "}" * 5000, {"unparsed_arguments": ANY}),
+    ],
+)
+def test_N2_arguments_that_are_no_object_are_told_to_claude_as_they_are(
+    arguments: str, told: object
+) -> None:
+    call = ToolCall("c1", "f", arguments)
+    turns = (
+        Message(Role.USER, "u"),
+        Message(Role.ASSISTANT, "", calls=(call,)),
+        Message(Role.TOOL, "r", answers="c1"),
+    )
+    wanted = Request("m", turns, tools=(Tool("f", "", {"type": "object"}),))
+    lines = [
+        json.loads(line.data)
+        for line, _ in lines_of(wanted, turns, claude_bridge.names_of(wanted.tools))
+    ]
+    uses = [b for line in lines for b in line["message"]["content"] if "input" in b]
+    assert [use["input"] for use in uses] == [told]

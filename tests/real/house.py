@@ -61,10 +61,9 @@ def configuration(found: Mapping[str, Found], vendors: Vendors, **more: Any) -> 
 
 
 def codex_args(vendors: Vendors) -> list[str]:
-    """Arguments that give codex the mock as its model provider."""
+    """Arguments that give codex the mock as its model provider, as an owner would write them."""
     provider = (
-        f'{{name="mock",base_url="{vendors.v1_url}",env_key="MOCK_KEY",wire_api="responses",'
-        "request_max_retries=0,stream_max_retries=0}"
+        f'{{name="mock",base_url="{vendors.v1_url}",env_key="MOCK_KEY",wire_api="responses"}}'
     )
     return ["-c", "model_provider=mock", "-c", f"model_providers.mock={provider}"]
 

@@ -126,6 +126,17 @@ def test_N1_schema_answers_are_checked(house: House, vendors: Vendors, cli: str)
     assert len(vendors.requests(VENDOR[cli])) - before == 1, "A9: nobody asks again"
 
 
+@pytest.mark.parametrize("cli", CLIS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_R3_text_that_conforms_is_the_answer_to_a_schema(
+    house: House, vendors: Vendors, cli: str, stream: bool
+) -> None:
+    order = 'hi [[SAY:{"answer": 42}]]'
+    answer = house.chat(order, MODELS[cli], stream=stream, response_format=JSON_SCHEMA)
+    assert (answer.status, answer.finish) == (200, "stop")
+    assert json.loads(answer.text) == {"answer": 42}
+
+
 def test_schema_is_given_natively_where_the_cli_can(house: House, vendors: Vendors) -> None:
     house.chat('[[JSON:{"answer": 42}]]', MODELS["claude"], response_format=JSON_SCHEMA)
     tools = json.loads(vendors.requests("anthropic")[0].body)["tools"]

@@ -95,15 +95,40 @@ def test_a_loop_of_forced_calls_gives_each_its_own_id(
     ("said", "choice", "stream"),
     [
         ('{"city": 5}', NAMED, False),
+        ('{"city": 5}', NAMED, True),
+        ('{"name": "weather", "arguments": {"to": {}}}', "required", False),
         ('{"name": "weather", "arguments": {"to": {}}}', "required", True),
-        ('{"name": "fly", "arguments": {}}', "required", False),
     ],
 )
-def test_a_forced_call_that_does_not_conform_is_an_error(
+def test_a_forced_call_whose_arguments_do_not_fit_is_given_and_told(
     tooled: House, vendors: Vendors, cli: str, said: str, choice: Any, stream: bool
 ) -> None:
     agent = Agent(tooled, cli, TOOLS, {"stream": stream, "tool_choice": choice})
     answer = agent.say(f"[[FORCED:{said}]]")
+    [call] = calls_of(answer)
+    assert call.name == "weather"
+    given = json.loads(said)
+    assert json.loads(call.arguments) == given.get("arguments", given)
+    remark = answer.headers.get("X-OLP-Call-Mismatch", "") + answer.body.decode()
+    assert "it breaks the schema at $" in remark
+    assert len(asked(vendors, cli)) == 1, "A9: nobody asks again"
+
+
+@every
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("order", "choice"),
+    [
+        ('[[FORCED:{"name": "fly", "arguments": {}}]]', "required"),
+        ("hi [[SAY:I would rather not call it.]]", NAMED),
+    ],
+    ids=["another", "talk"],
+)
+def test_what_is_no_forced_call_at_all_is_an_error(
+    tooled: House, vendors: Vendors, cli: str, stream: bool, order: str, choice: Any
+) -> None:
+    agent = Agent(tooled, cli, TOOLS, {"stream": stream, "tool_choice": choice})
+    answer = agent.say(order)
     assert (answer.status, answer.json["error"]["code"]) == (502, "format_mismatch")
 
 

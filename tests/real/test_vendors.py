@@ -126,6 +126,21 @@ async def test_a_loop_counts_the_results_of_its_own_history(talk: Talk) -> None:
     assert kinds == ["user", *["call", "result"] * 3]
 
 
+async def test_steps_are_called_one_after_the_other(talk: Talk) -> None:
+    steps = '[[STEPS:[{"name": "a", "args": {"x": "]]"}}, {"name": "f"}]]][[THEN:SAY:done]]'
+    first = await talk.say(steps)
+    assert [call[1:] for call in first.calls] == [(talk.offered("a"), {"x": "]]"})]
+    second = await talk.give(first, "one")
+    assert [call[1:] for call in second.calls] == [(talk.offered("f"), {})]
+    last = await talk.give(second, "two")
+    assert (last.text, last.calls) == ("done", [])
+
+
+async def test_steps_without_their_tools_are_told_in_words(talk: Talk) -> None:
+    answer = await talk.say('[[STEPS:[{"name": "elsewhere"}]]][[THEN:SAY:done]]')
+    assert (answer.text, answer.calls) == ("there is no elsewhere here", [])
+
+
 async def test_an_order_holds_beside_what_a_client_adds_to_the_results(talk: Talk) -> None:
     asked = await talk.say("[[CALL:f]]")
     await talk.give(asked, "x")

@@ -71,7 +71,9 @@ async def test_D2_a_mistake_before_the_first_byte_is_a_500_and_no_leak(
         assert answer.headers["x-should-retry"] == "false"
         await house.settled()
     assert CANARY not in str(house.log)
-    assert len(house.logged("task_failed")) == 3
+    assert len(house.logged("task_failed")) == 1, "and the others are counted"
+    house.server._log.close()
+    assert house.logged("task_failed")[1]["times"] == 2
     assert (await house.ask(stream, ask(model="codex/gpt-5.5"))).text == "ok"
 
 

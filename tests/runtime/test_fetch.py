@@ -13,7 +13,9 @@ from olp.errors import RequestError
 from olp.model import Link, Media, Message, Request, Role
 from olp.runtime.fetch import Fetcher, is_public
 
-PNG = b"\x89PNG\r\n\x1a\nrest"
+from .. import pictures
+
+PNG = pictures.png()
 
 
 async def _serve(http: web.Request) -> web.StreamResponse:

@@ -115,7 +115,7 @@ class FlightMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.engine = ControlledEngine()
         self.log = io.StringIO()
-        log = Log(self.log)
+        log = Log(self.log, quiet_s=0)
         self.tasks = Tasks(log)
         self.record = Record(NOWHERE / "never opened")
         self.service = Service(
@@ -159,7 +159,9 @@ class FlightMachine(RuleBasedStateMachine):
         request = Request("sonnet", (Message(Role.USER, f"{key} of {caller}"),))
 
         async def board() -> Reader:
-            return self.service.board(request, self.service.chain(request), caller, Log(self.log))
+            return self.service.board(
+                request, self.service.chain(request), caller, Log(self.log, quiet_s=0)
+            )
 
         client = Client(f"{key} of {caller}", self._run(board()))
         self._tick()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -13,11 +14,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from olp.core import keyfile
 from olp.core.keys import Key, digest_of, find
 from olp.errors import OLPError
-from olp.runtime.keyring import FILE, Keyring, LocalToken, Ring, local_token, new_id, new_token
+from olp.runtime.keyring import FILE, Keyring, Ring, new_id, new_token
 
 
 def added(keyring: Keyring, name: str, token: str | None = None) -> str:
@@ -138,7 +140,7 @@ def test_what_cannot_be_read_is_never_written_over(
     added(Keyring(tmp_path), "anna")
     harm(tmp_path / FILE)
     before = looks(tmp_path / FILE)
-    with pytest.raises(OLPError, match="nothing was changed"):
+    with pytest.raises(OLPError, match=r"nothing was changed"):
         added(Keyring(tmp_path), "ben")
     assert looks(tmp_path / FILE) == before
     assert sorted(os.listdir(tmp_path)) == [FILE, f"{FILE}.lock"]  # noqa: PTH208
@@ -245,14 +247,36 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert sorted(os.listdir(tmp_path)) == [FILE, f"{FILE}.lock"]  # noqa: PTH208
 
 
-def test_the_local_token_is_of_one_run_and_one_user(tmp_path: Path) -> None:
-    assert local_token(tmp_path, 4567) is None
-    first = LocalToken(tmp_path, 4567)
-    assert local_token(tmp_path, 4567) == first.token
-    assert (tmp_path / "local-4567.token").stat().st_mode & 0o777 == 0o600
-    second = LocalToken(tmp_path, 4567)  # the run before was killed
-    assert local_token(tmp_path, 4567) == second.token != first.token
-    assert local_token(tmp_path, 4568) is None
-    second.close()
-    second.close()
-    assert local_token(tmp_path, 4567) is None
+def test_M4_a_change_that_nobody_could_read_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring = Keyring(tmp_path)
+    token = added(keyring, "anna")
+    monkeypatch.setattr("olp.runtime.keyring.MAX_BYTES", 1024 * 1024)
+    prompt = "\x01" * 100_000  # as JSON six times as long
+
+    def long(keys: keyfile.Keys) -> keyfile.Keys:
+        two = [Key(**base, name=name, system_prompt=prompt) for name in ("ben", "cleo")]  # type: ignore[arg-type]
+        return (
+            *keys,
+            *(structs.replace(key, id=new_id(), digest=digest_of(key.name)) for key in two),
+        )
+
+    base = {"id": new_id(), "digest": "0" * 64, "created_at": 1.0}
+    with pytest.raises(OLPError, match=r"nothing was changed.* larger than 1 MiB"):
+        keyring.change(long)
+    with pytest.raises(OLPError, match=r"nothing was changed.* the same token"):
+        keyring.change(lambda keys: (*keys, structs.replace(keys[0], id=new_id(), name="ben")))
+    with pytest.raises(OLPError, match=r"nothing was changed.* cannot be a name"):
+        keyring.change(lambda keys: (forced(keys[0], name=" "),))
+    for look in (keyring.look(), Keyring(tmp_path).look()):
+        assert names(look) == ["anna"] and find(look.keys, token)
+    assert sorted(os.listdir(tmp_path)) == [FILE, f"{FILE}.lock"]  # noqa: PTH208
+
+
+def forced(key: Key, **fields: object) -> Key:
+    """`key` with what its own checks would not allow."""
+    other = copy.copy(key)
+    for name, value in fields.items():
+        structs.force_setattr(other, name, value)
+    return other

@@ -90,7 +90,8 @@ def test_without_the_library_it_says_what_to_do() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2
-    assert done.stderr == "olp: this needs the package zeroconf: pip install 'olp[lan]'\n"
+    command = f"{sys.executable} -m pip install zeroconf"
+    assert done.stderr == f"olp: this needs the package zeroconf: {command}\n"
 
 
 def test_addresses_are_those_that_others_reach() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -14,7 +15,9 @@ import pytest
 
 from olp.errors import StartError
 from olp.runtime.place import RunPlace, marked
+from olp.runtime.removal import remove
 from olp.runtime.worker import RUN_VARIABLE
+from tests.runtime.test_removal import nest
 from tests.support import runs
 
 SLEEP = [sys.executable, "-SEc", "print('up', flush=True); import time; time.sleep(60)"]
@@ -83,6 +86,14 @@ def test_M1_the_folders_are_the_users_alone(state: Path) -> None:
         assert folder.stat().st_mode & 0o777 == 0o700
     assert list(place.work.iterdir()) == []
     place.close()
+    place.close()
+
+
+def test_M1_the_folder_above_is_the_users_alone_too(state: Path) -> None:
+    place = RunPlace(state / "demo", within=state)
+    place.open()
+    assert state.stat().st_mode & 0o777 == 0o700
+    assert [path.name for path in state.iterdir()] == ["demo"]
     place.close()
 
 
@@ -195,8 +206,63 @@ def test_a_folder_that_cannot_be_made_is_told_in_one_line(state: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_M1_a_working_directory_with_something_in_it_is_refused(state: Path) -> None:
-    (state / "work").mkdir(parents=True)
-    (state / "work" / "CLAUDE.md").write_text("x")
-    with pytest.raises(StartError, match="must be empty"):
-        RunPlace(state).open()
+def test_M1_the_working_directory_is_emptied_at_start(state: Path) -> None:
+    place = RunPlace(state)
+    (place.work / "deep").mkdir(parents=True)
+    (place.work / "CLAUDE.md").write_text("x")
+    place.open()
+    assert list(place.work.iterdir()) == []
+    place.close()
+
+
+async def test_M1_the_working_directory_is_emptied_between_requests(state: Path) -> None:
+    place = RunPlace(state)
+    place.open()
+    await place.tidy()
+    (place.work / "deep").mkdir()
+    (place.work / "notes.md").write_text("x")
+    await place.tidy()
+    assert list(place.work.iterdir()) == []
+    place.work.rmdir()
+    await place.tidy()
+    assert place.work.is_dir(), "it is made anew where something has cleared /tmp"
+    place.close()
+    assert not place.work.exists()
+
+
+def test_M1_the_working_directory_tells_nothing_and_is_always_the_same(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claude Code tells its model the path, and the vendor keeps a prompt that is the same."""
+    work = RunPlace(state).work
+    assert re.fullmatch(r"/tmp/olp-empty-[0-9a-f]{8}", str(work))
+    assert work == RunPlace(state).work != RunPlace(tmp_path / "other").work
+    work.symlink_to(tmp_path)
+    assert RunPlace(state).work == state / "work", "nothing of somebody else's is used"
+    work.unlink()
+
+
+def test_M1_what_cannot_be_removed_stops_the_start_with_one_line(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = RunPlace(state)
+    place.work.mkdir()
+    (place.work / "CLAUDE.md").write_text("x")
+
+    def refused(*args: object, **kwargs: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "unlink", refused)
+    with pytest.raises(StartError, match="OLP cannot remove what is in it"):
+        place.open()
+    monkeypatch.undo()
+    remove(place.work)
+
+
+def test_M6_a_private_folder_of_any_depth_is_swept(state: Path) -> None:
+    dead = abandoned(state)
+    nest(dead.private / f"{dead.run_id}-abc", 3000)
+    place = RunPlace(state)
+    place.open()
+    assert list(place.private.iterdir()) == []
+    place.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -11,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from olp.model import PRIVATE_DIR, Launch
+from olp.runtime import private
 from olp.runtime.private import PrivateFolder
+from olp.runtime.removal import remove
+from tests.runtime.test_removal import nest
 
 
 @pytest.fixture
@@ -203,13 +205,32 @@ def test_M6_a_folder_that_is_still_written_to_is_removed_all_the_same(
 ) -> None:
     """Of a killed group the leader is waited for, and the others die a moment later."""
     folder = PrivateFolder(tmp_path, "run-", Launch(("x",), {}))
-    real, tries = shutil.rmtree, list[Path]()
+    real, tries = remove, list[Path]()
 
-    def removed(path: Path, *, ignore_errors: bool) -> None:
+    def removed(path: Path) -> bool:
         tries.append(path)
-        if len(tries) > 2:  # until then somebody puts something there while it goes on
-            real(path, ignore_errors=ignore_errors)
+        # until then somebody puts something there while it goes on
+        return len(tries) > 2 and real(path)
 
-    monkeypatch.setattr(shutil, "rmtree", removed)
+    monkeypatch.setattr(private, "remove", removed)
     folder.close()
     assert len(tries) == 3 and not folder.path.exists()
+
+
+def test_M6_a_folder_of_any_depth_is_removed(base: Path) -> None:
+    folder = PrivateFolder(base, "run-", Launch(("x",), {}))
+    nest(folder.path, 3000)
+    folder.close()
+    assert list(base.iterdir()) == []
+
+
+def test_M1_what_is_no_login_is_not_carried_back(base: Path, login: Path) -> None:
+    folder = linked(base, login)
+    replace(folder, "x" * (private.LOGIN_LIMIT + 1))
+    folder.close()
+    assert login.read_text() == "old"
+    folder = linked(base, login)
+    (folder.path / "home" / "auth.json").unlink()
+    (folder.path / "home" / "auth.json").mkdir()
+    folder.close()
+    assert login.read_text() == "old" and list(base.iterdir()) == []

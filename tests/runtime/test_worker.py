@@ -13,7 +13,7 @@ import pytest
 
 from olp.events import Done, Event, Failed, Text, Trouble
 from olp.model import PRIVATE_DIR, Launch
-from olp.providers.base import CloseInput, Exit, Settle, Step, Write
+from olp.providers.base import CloseInput, Exit, Settle, Step, Write, ended
 from olp.runtime.log import Log
 from olp.runtime.place import RunPlace
 from olp.runtime.tasks import Tasks
@@ -37,6 +37,10 @@ class Lines:
                 return [Done()]
             case "settle":
                 return [Text("settled"), Settle(0.3)]
+            case "ended":
+                return [ended("it", "did what it may not")]
+            case "odd":
+                raise KeyError("an unknown field")
             case "boom":
                 raise RuntimeError("a driver's mistake")
             case _:
@@ -101,6 +105,18 @@ async def test_C7_an_end_without_a_word_is_a_failure(bench: Bench) -> None:
     assert failed.trouble is Trouble.SPAWN_FAILED
     assert "exited with code 1" in failed.detail
     assert "why" in failed.detail
+
+
+@pytest.mark.parametrize(
+    ("last", "living"), [("sys.exit(1)", False), ("print('ended')", True), ("print('odd')", True)]
+)
+async def test_G1_a_death_is_told_from_an_end_that_a_living_cli_had(
+    bench: Bench, last: str, living: bool
+) -> None:
+    async with bench.worker(f"import sys; print('half'); {last}") as worker:
+        *_, failed = await all_events(worker)
+    assert isinstance(failed, Failed)
+    assert (failed.trouble, failed.living) == (Trouble.SPAWN_FAILED, living)
 
 
 async def test_C7_the_last_line_needs_no_end(bench: Bench) -> None:

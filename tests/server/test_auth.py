@@ -18,7 +18,8 @@ from olp.core.conversation import Talk
 from olp.core.keys import digest_of
 from olp.errors import RequestError
 from olp.model import Hop
-from olp.runtime.keyring import FILE, Keyring, local_token, new_token
+from olp.runtime.keyring import FILE, Keyring, new_token
+from olp.runtime.local import local_servers
 from olp.runtime.pool import Pool
 from olp.server import throttle
 from olp.server.throttle import Throttle
@@ -296,7 +297,7 @@ async def test_M4_keys_that_cannot_be_read_let_nobody_in(
     else:
         file.chmod(0o666)
     answer = await house.chat(ask("1", stream=stream), anna)
-    assert "lets nobody in" in refused(answer, 503, "keys_unusable")
+    assert "refuses every request" in refused(answer, 503, "keys_unusable")
     assert str(house.place.state) not in answer.raw.decode()
     refused(await house.chat(ask("2")), 401, "missing_api_key")
     assert (await house.request("GET", "/healthz")).status == 200
@@ -655,14 +656,15 @@ def test_M4_keys_that_cannot_be_read_are_told_at_the_start(serve: Serve, tmp_pat
     (tmp_path / "state" / FILE).write_text("{}")
     served = serve("--host", "0.0.0.0")
     served.url()
-    assert "WARNING: nobody is let in, because the keys cannot be read" in served.out
+    assert "WARNING: every request is refused, because the keys cannot be read" in served.out
 
 
 async def test_M4_the_owners_own_commands_need_no_key(open_: OpenHouse) -> None:
     house = await open_()
     key_of(house, "anna")
-    port = int(house.url.rpartition(":")[2])
-    token = local_token(house.place.state, port)
+    (server,) = local_servers(house.place.state)
+    assert server.url == house.url
+    token = server.token
     local = {"Authorization": f"Bearer {token}"}
     assert (await house.request("GET", "/health", headers=local)).body["keys"] == "on"
     assert (await house.request("POST", "/olp/quota/clear", headers=local)).status == 200

@@ -63,10 +63,19 @@ async def test_it_shows_what_a_client_needs(open_: OpenHouse) -> None:
     assert f"<code>{base}</code>" in text
     assert "<code>auto</code>" in text and "<code>kids</code>" in text
     assert "none is needed" in text
-    pres = Reader(text).pres
-    expected = [s.text for c in all_clients().values() for s in c.snippets(Target(base, "olp"))]
-    assert pres == expected
+    target = Target(base, "olp", sees=False)  # a CLI that is started for each answer sees none
+    expected = [s.text for c in all_clients().values() for s in c.snippets(target)]
+    assert Reader(text).pres == expected
     assert "public HTTPS address" in text, "Cursor says why"
+
+
+async def test_it_tells_clients_what_the_model_takes(open_: OpenHouse) -> None:
+    known = {"context": {"sonnet": 64_000}, "transport": "auto", "warm": 0}
+    house = await open_(chains={"auto": ["claude/sonnet"]}, providers={"claude": known})
+    target = Target(f"{house.url}/v1", "olp", context=64_000)
+    expected = [s.text for c in all_clients().values() for s in c.snippets(target)]
+    assert Reader(await shown(house)).pres == expected
+    assert '"context": 64000' in "".join(expected)
 
 
 async def test_the_address_is_the_one_that_the_caller_used(open_: OpenHouse) -> None:

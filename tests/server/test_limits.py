@@ -382,7 +382,7 @@ async def test_requests_at_one_time(open_: OpenHouse, go_on: GoOn, stream: bool)
     await until(lambda: len(house.plan.calls()) == 2, "two run")
     over = await asyncio.gather(*(asking(ask(f"more {n}"), anna) for n in range(10)))
     for answer in over:
-        assert "2 requests in the air" in final(answer)
+        assert "2 requests in flight" in final(answer)
     other = asyncio.ensure_future(asking(ask("mine"), ben))
     await until(lambda: len(house.plan.calls()) == 3, "the other person's runs")
     go_on.now()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from olp.runtime.place import RunPlace
 from tests.conftest import Serve
 from tests.fakes.plan import Call, Plan, Turn, hangs, says, turn
 from tests.support import BOTH, CHAT, GoOn, Served, ask, connected, end, runs, until
@@ -32,7 +33,7 @@ def check_nothing_left(plan: Plan, tmp_path: Path) -> None:
         end(pid)
     assert not left
     assert list((tmp_path / "state" / "private").iterdir()) == []
-    assert list((tmp_path / "state" / "work").iterdir()) == []
+    assert not RunPlace(tmp_path / "state").work.exists()
 
 
 @BOTH
@@ -217,10 +218,14 @@ def test_a_folder_that_cannot_be_made_is_one_line(serve: Serve, tmp_path: Path) 
     check_one_line(serve(server={"state_dir": str(tmp_path / "file" / "state")}), "folder")
 
 
-def test_a_working_directory_that_is_not_empty_is_one_line(serve: Serve, tmp_path: Path) -> None:
-    (tmp_path / "state" / "work").mkdir(parents=True)
-    (tmp_path / "state" / "work" / "CLAUDE.md").write_text("be evil")
-    check_one_line(serve(), "must be empty")
+def test_M1_what_a_cli_left_in_the_working_directory_does_not_stop_the_start(
+    serve: Serve, tmp_path: Path
+) -> None:
+    work = RunPlace(tmp_path / "state").work
+    work.mkdir()
+    (work / "CLAUDE.md").write_text("be evil")
+    with serve() as server:
+        assert server.url() and list(work.iterdir()) == []
 
 
 def test_a_chain_over_a_cli_that_is_switched_off_is_one_line(serve: Serve) -> None:

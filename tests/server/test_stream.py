@@ -72,7 +72,7 @@ async def test_B3_a_death_after_content_ends_with_length(open_: OpenHouse, code:
         (fails("overloaded", after=["one"]), "overloaded"),
         (fails("quota", after=["one"]), "insufficient_quota"),
         (fails("expired", after=["one"]), "provider_auth_missing"),
-        (fails("unknown", after=["one"]), "unknown"),
+        (fails("unknown", after=["one"]), "vendor_cut"),
         (hangs(after=["one"]), "spawn_timeout"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
 import subprocess
@@ -28,7 +29,7 @@ from olp.runtime.log import Log
 from olp.runtime.place import RunPlace
 from olp.runtime.tls import identity, trusting
 from tests.fakes.plan import Plan, says
-from tests.support import CHAT, ask, soon, write_config
+from tests.support import CHAT, ask, soon, until, write_config
 
 NOW = datetime.now(UTC)
 
@@ -244,3 +245,59 @@ async def test_the_doctor_knows_its_own_server(secure: Serve) -> None:
         port = int(server.url.rpartition(":")[2])
         finding = await check_port(structs.replace(server.config.server, port=port))
         assert finding.what == f"OLP is already serving on 127.0.0.1 port {port}"
+
+
+# --- handshakes ----------------------------------------------------------------------------------
+
+
+async def stalled(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which no handshake is begun."""
+    return await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+
+
+async def test_M5_a_handshake_has_its_time_and_is_counted(secure: Serve) -> None:
+    async with secure() as server:
+        doors = server.runner.doors
+        doors.head_s = 0.5
+        reader, writer = await stalled(server.url)
+        await until(lambda: doors.count == 1, "it is counted")
+        assert await soon(reader.read()) == b"", "closed without a word"
+        await until(lambda: doors.count == 0, "it is counted no more")
+        writer.close()
+
+
+async def test_M5_who_leaves_or_has_to_go_before_the_handshake_leaves_nothing(
+    secure: Serve,
+) -> None:
+    async with secure() as server:
+        doors = server.runner.doors
+        doors.limit = 8
+        tasks = len(server._tasks)
+        held = [await stalled(server.url) for _ in range(5)]
+        await until(lambda: held[2][0].at_eof(), "three of them had to go")
+        assert doors.count == 2
+        for _, writer in held:
+            writer.close()
+        await until(lambda: doors.count == 0, "nobody is in")
+        await until(lambda: len(server._tasks) == tasks, "nobody waits for them")
+
+
+async def test_M4_plain_words_to_a_port_that_speaks_tls_end_the_connection(secure: Serve) -> None:
+    async with secure() as server:
+        reader, writer = await stalled(server.url)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            assert b"alive" not in await soon(reader.read())
+        writer.close()
+        await until(lambda: server.runner.doors.count == 0, "nobody is in")
+
+
+async def test_N5_what_comes_right_behind_the_handshake_is_read(secure: Serve, made: Made) -> None:
+    async with secure() as server:
+        context = ssl.create_default_context(cafile=str(made.authority))
+        port = int(server.url.rpartition(":")[2])
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            assert b"alive" in await soon(reader.read())
+            writer.close()

@@ -51,6 +51,7 @@ class StreamEncoder:
             "model": order.request.model,
         }
         self._usage = Usage()
+        self._said: list[str] = []
 
     def event(self, output: Output) -> bytes:
         """The bytes for one output; nothing for what this API does not show."""
@@ -59,7 +60,10 @@ class StreamEncoder:
                 self._base["model"] = model
                 return self._chunk({"role": "assistant", "content": ""})
             case Text(text):
+                self._said.append(text)
                 return self._chunk({"content": text})
+            case CallStarted(index) | CallArguments(index) if index and self._order.functions:
+                return b""  # of those there is one in an answer
             case CallStarted(index, id, name):
                 function = {"name": name, "arguments": ""}
                 call = {"index": index, "id": id, "type": "function", "function": function}
@@ -72,8 +76,8 @@ class StreamEncoder:
             case Usage():
                 self._usage = output
                 return b""
-            case Done(finish):
-                return self._end(finish)
+            case Done(finish, mismatch=mismatch):
+                return _remark(mismatch) + self._end(finish)
             case Failed():
                 return _frame(error_body(output))
             case _:
@@ -94,7 +98,8 @@ class StreamEncoder:
         return _frame({**self._base, "choices": [choice], **more})
 
     def _end(self, finish: Finish) -> bytes:
-        delta = {"refusal": REFUSAL} if finish is Finish.CONTENT_FILTER else {}
+        refused = finish is Finish.CONTENT_FILTER
+        delta = {"refusal": "".join(self._said) or REFUSAL} if refused else {}
         out = self._chunk(delta, _reason(self._order, finish))
         if self._order.include_usage:
             out += _frame({**self._base, "choices": [], "usage": _usage(self._usage)})
@@ -123,6 +128,17 @@ def _calls(outputs: Sequence[Output]) -> list[dict[str, Any]]:
     return calls
 
 
+def _remark(mismatch: str | None) -> bytes:
+    """A line that no client reads as a part of the answer: a header would come too late."""
+    if mismatch is None:
+        return b""
+    told = mismatch.encode("ascii", "replace").decode().translate(_ONE_LINE)
+    return f": the arguments of the call do not fit: {told}\n\n".encode()
+
+
+_ONE_LINE = dict.fromkeys((*range(32), 127), "?")
+
+
 def _frame(data: Any) -> bytes:
     return b"data: " + msgspec.json.encode(data) + b"\n\n"
 
@@ -144,8 +160,6 @@ def whole(order: Order, outputs: Sequence[Output], *, id: str, created: int) -> 
             message["tool_calls"] = calls
     if finish is Finish.CONTENT_FILTER:
         message["refusal"] = message["content"] or REFUSAL
-        if order.request.format is not None:
-            message["content"] = None  # what is there is not the JSON that was asked for
     if thoughts:
         message["reasoning_content"] = "".join(thoughts)
     body = {

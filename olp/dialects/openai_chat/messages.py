@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
+from olp.dialects.openai_chat.problems import problem_at
 from olp.errors import RequestError
 from olp.media import from_data_url, image, text_file
 from olp.model import CANCELLED, Link, Media, Message, Part, Role, ToolCall
@@ -22,11 +24,13 @@ class _Url(Struct):
 
 
 class _File(Struct):
-    filename: str = ""
+    filename: str | None = None
     file_data: str | None = None
 
 
-class _Part(Struct):
+class ApiPart(Struct):
+    """A part of a message's content."""
+
     type: str
     text: str | None = None
     refusal: str | None = None
@@ -41,14 +45,14 @@ class _Function(Struct):
 
 class _Call(Struct):
     function: _Function | None = None
-    id: str = ""
+    id: str | None = None
 
 
 class ApiMessage(Struct):
     """A message as a client writes it."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[_Part] | None = None
+    content: str | list[Any] | None = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
     function_call: _Function | None = None
@@ -80,7 +84,7 @@ def _message(place: int, message: ApiMessage) -> Message:
             param=f"{path}.role",
         )
     role = Role.SYSTEM if message.role == "developer" else Role(message.role)
-    content = _content(path, message.content or message.refusal)
+    content = _content(path, message.content or message.refusal, role)
     if role is not Role.USER and not all(isinstance(part, str) for part in content):
         raise RequestError(
             f"{path}.content: only a user's message and a tool's result may hold images and files",
@@ -141,7 +145,7 @@ def _results(messages: Sequence[ApiMessage], start: int) -> list[tuple[str, Mess
                 f"{path}.tool_call_id is missing: it says whose result this is",
                 param=f"{path}.tool_call_id",
             )
-        content = _plain(_content(path, message.content))
+        content = _plain(_content(path, message.content, Role.TOOL))
         found.append((id, Message(Role.TOOL, content, answers=id)))
     return found
 
@@ -166,15 +170,37 @@ def _plain(parts: Sequence[Part]) -> str | tuple[Part, ...]:
     return "\n".join(texts) if len(texts) == len(parts) else tuple(parts)
 
 
-def _content(path: str, content: str | list[_Part] | None) -> list[Part]:
+def _content(path: str, content: str | list[Any] | None, role: Role) -> list[Part]:
+    """Of what the assistant said before, its words: whatever else stands there (thinking, or an
+    image it made) cannot be told to another model, and must not end the conversation."""
     if content is None or isinstance(content, str):
         return [content or ""]
-    return [_part(f"{path}.content[{index}]", part) for index, part in enumerate(content)]
+    return [
+        _part(f"{path}.content[{index}]", part)
+        for index, part in enumerate(content)
+        if not (role is Role.ASSISTANT and is_left_out(part))
+    ]
 
 
-def _part(path: str, part: _Part) -> Part:
+WORDS = ("text", "input_text", "output_text", "refusal")
+"""Kinds of parts that are text."""
+
+
+def is_left_out(part: object) -> bool:
+    """Whether a part of the assistant's earlier turn has no words."""
+    match part:
+        case {"type": str(kind)}:
+            return kind not in WORDS
+    return False
+
+
+def _part(path: str, given: object) -> Part:
+    try:
+        part = msgspec.convert(given, ApiPart)
+    except msgspec.ValidationError as error:
+        raise problem_at(path, error, ApiPart) from None
     match part.type:
-        case "text" | "input_text" | "output_text" | "refusal":
+        case kind if kind in WORDS:
             return part.text or part.refusal or ""
         case "image_url":
             url = part.image_url.url if isinstance(part.image_url, _Url) else part.image_url
@@ -198,5 +224,5 @@ def _file(path: str, file: _File) -> Part:
             f"{path}.file_data is missing: files are sent along, as data URLs",
             param=f"{path}.file_data",
         )
-    media = replace(from_data_url(f"{path}.file_data", file.file_data), name=file.filename)
+    media = replace(from_data_url(f"{path}.file_data", file.file_data), name=file.filename or "")
     return text_file(f"{path}.file_data", media)

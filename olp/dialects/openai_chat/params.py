@@ -6,9 +6,11 @@ honoured is refused with its name; one that only colours the answer is listed in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from olp.dialects.openai_chat.messages import is_left_out
 from olp.errors import RequestError
 
 HONOURED = frozenset(
@@ -29,6 +31,9 @@ HONOURED = frozenset(
         "function_call",
     }
 )
+
+WHOLE_NUMBERS = ("max_tokens", "max_completion_tokens", "n", "top_logprobs")
+"""Parameters that clients without whole numbers of their own send as `4096.0`."""
 
 
 def _truthy(value: Any) -> bool:
@@ -58,6 +63,67 @@ def refuse_unsupported(body: Mapping[str, Any]) -> None:
 
 
 def ignored(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parameters that were given and have no effect, sorted."""
+    """What was given and has no effect, sorted: parameters, and fields inside of those that have
+    one, by their path without the numbers."""
     given = {name for name, value in body.items() if value is not None}
-    return tuple(sorted(given - HONOURED - _REFUSED.keys()))
+    names = given - HONOURED - _REFUSED.keys()
+    for name in given & _READ.keys():
+        names.update(_unread(body[name], name))
+    return tuple(sorted(names))
+
+
+_FUNCTION = frozenset({"name", "description", "parameters"})
+
+_READ: Mapping[str, frozenset[str]] = {
+    "messages": frozenset(
+        {"role", "content", "refusal", "tool_calls", "function_call", "tool_call_id"}
+    ),
+    "messages.content": frozenset({"type", "text", "refusal", "image_url", "file"}),
+    "messages.content.image_url": frozenset({"url"}),
+    "messages.content.file": frozenset({"filename", "file_data"}),
+    "messages.tool_calls": frozenset({"id", "type", "index", "function"}),
+    "messages.tool_calls.function": frozenset({"name", "arguments"}),
+    "messages.function_call": frozenset({"name", "arguments"}),
+    "tools": frozenset({"type", "function"}),
+    "tools.function": _FUNCTION,
+    "functions": _FUNCTION,
+    "response_format": frozenset({"type", "json_schema"}),
+    "response_format.json_schema": frozenset({"name", "schema", "strict"}),
+    "stream_options": frozenset({"include_usage"}),
+}
+"""The fields that have an effect. No CLI can be made to keep strictly to the schema of a tool."""
+
+_NEUTRAL = {"messages.content.image_url.detail": "auto"}
+
+_WORD = re.compile(r"[\w-]{1,32}")
+
+
+def _unread(node: Any, path: str) -> Iterator[str]:
+    """The paths of the fields below `path` that say something which has no effect."""
+    for inner in node if isinstance(node, list) else [node]:
+        if not isinstance(inner, dict):
+            continue
+        if path == "messages" and inner.get("role") == "assistant":
+            inner, left_out = _without_left_out(inner)
+            yield from left_out
+        for name, value in inner.items():
+            where = f"{path}.{name}"
+            if name in _READ[path]:
+                yield from _unread(value, where) if where in _READ else ()
+            elif value and value != _NEUTRAL.get(where) and not _is_known(inner, where):
+                yield where
+
+
+def _without_left_out(message: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """An earlier turn of the assistant's as far as it is read, and the kinds of its other parts."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message, []
+    kinds = [part["type"] for part in content if is_left_out(part)]
+    told = [f"messages.content{f'.{kind}' if _WORD.fullmatch(kind) else ''}" for kind in kinds]
+    return {**message, "content": [part for part in content if not is_left_out(part)]}, told
+
+
+def _is_known(message: Mapping[str, Any], where: str) -> bool:
+    """The name of a function stands at its result, too, where the call has told it."""
+    return where == "messages.name" and message.get("role") in ("tool", "function")

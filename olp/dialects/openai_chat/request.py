@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
 from olp.dialects.openai_chat.messages import ApiMessage, conversation
-from olp.dialects.openai_chat.params import HONOURED, ignored, refuse_unsupported
+from olp.dialects.openai_chat.params import HONOURED, WHOLE_NUMBERS, ignored, refuse_unsupported
+from olp.dialects.openai_chat.problems import problem_at
 from olp.dialects.openai_chat.tools import ApiFunction, ApiTool, Toolbox, toolbox
 from olp.dialects.schemas import schema_problem
 from olp.errors import RequestError
+from olp.media import check_total
 from olp.model import Effort, JsonFormat, Message, Request
 
 # The number goes into a CLI's configuration, where a larger one would break the start.
@@ -32,7 +36,7 @@ class _StreamOptions(Struct):
 
 
 class _Schema(Struct):
-    name: str = "answer"
+    name: str | None = None
     schema: dict[str, Any] | None = None
 
 
@@ -88,9 +92,7 @@ def decode(
     try:
         typed = msgspec.convert(raw, _Body)
     except msgspec.ValidationError as error:
-        message, _, at = str(error).partition(" - at `$")
-        param = at.removesuffix("`").lstrip(".") or None
-        raise RequestError(f"{param or 'body'}: {message}", param=param) from None
+        raise problem_at("", error, _Body) from None
     if len(typed.messages) > max_messages:
         raise RequestError(f"at most {max_messages} messages are accepted", param="messages")
     messages = conversation(typed.messages)
@@ -108,7 +110,7 @@ def decode(
         must_call=box.must_call,
         parallel_calls=typed.parallel_tool_calls is not False and not typed.functions,
         nameless_calls=bool(typed.functions),
-        ignored=_ignored(raw, typed),
+        ignored=ignored(raw),
     )
     options = typed.stream_options
     return Order(
@@ -129,6 +131,7 @@ def _check_media(messages: tuple[Message, ...], most: int, *, links: bool) -> No
         )
     if len(linked) + sum(len(message.media) for message in messages) > most:
         raise RequestError(f"at most {most} images and files are accepted", param="messages")
+    check_total(messages)
 
 
 def _toolbox(body: _Body) -> Toolbox:
@@ -143,11 +146,7 @@ def _toolbox(body: _Body) -> Toolbox:
     return toolbox(named, choice, "functions", path)
 
 
-def _ignored(raw: dict[str, Any], body: _Body) -> tuple[str, ...]:
-    """No CLI can be made to keep strictly to the schema of a tool."""
-    functions = [*(tool.function for tool in body.tools or ()), *(body.functions or ())]
-    strict = any(function is not None and function.strict for function in functions)
-    return (*ignored(raw), *(("tools.function.strict",) if strict else ()))
+_Read = TypeVar("_Read")
 
 
 class _Named(Struct):
@@ -158,20 +157,57 @@ def model_in(body: bytes) -> str:
     """The model that `body` asks for, as far as that can be told; for a request that may turn out
     to be a bad one."""
     try:
-        return msgspec.json.decode(body, type=_Named).model
+        return _read(body, lambda data: msgspec.json.decode(data, type=_Named)).model
     except (msgspec.DecodeError, RecursionError):
         return ""
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """The parameters of `body`. Those that are only to be named in a header are not unpacked: a
-    small body can hold a large heap of nothing."""
+    """The parameters of `body`."""
     try:
-        raw = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        return {name: _unpacked(name, value) for name, value in raw.items()}
+        return _read(body, _parameters)
     except (msgspec.DecodeError, RecursionError) as error:
         told = _no_object(body) or f"the body is not valid JSON: {error}"
         raise RequestError(told, code="invalid_json") from None
+
+
+def _read(body: bytes, decode: Callable[[bytes], _Read]) -> _Read:
+    """What `decode` makes of `body`, or of that without what is no JSON and yet clear."""
+    body = body.removeprefix(BOM)
+    try:
+        return decode(body)
+    except msgspec.DecodeError:
+        clean = _clean(body)
+        if clean == body:
+            raise
+        return decode(clean)
+
+
+def _parameters(body: bytes) -> dict[str, Any]:
+    """Those that are only to be named in a header are not unpacked: a small body can hold a large
+    heap of nothing."""
+    raw = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    return {name: _unpacked(name, value) for name, value in raw.items()}
+
+
+BOM = b"\xef\xbb\xbf"
+"""The mark of the byte order, which some editors and programs put in front of a file."""
+
+_ESCAPES = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+
+
+def _clean(body: bytes) -> bytes:
+    """`body` with the sign for such in the place of half characters, which programs that cut texts
+    leave behind, as escapes or as bytes."""
+    try:
+        text = body.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return body
+    body = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return _ESCAPES.sub(lambda found: b"\\ufffd" if found["half"] else found[0], body)
 
 
 def _no_object(body: bytes) -> str | None:
@@ -191,7 +227,9 @@ def _unpacked(name: str, value: msgspec.Raw) -> Any:
         told = f"{name}: at most {MAX_TOOL_BYTES >> 20} MiB of tools are accepted"
         raise RequestError(told, param=name)
     if name in HONOURED or len(memoryview(value)) < SMALL:
-        return msgspec.json.decode(value)
+        given = msgspec.json.decode(value)
+        whole = name in WHOLE_NUMBERS and isinstance(given, float) and given.is_integer()
+        return int(given) if whole else given
     return True
 
 
@@ -217,4 +255,4 @@ def _format(wanted: _Format | None) -> JsonFormat | None:
     schema = wanted.json_schema.schema
     if problem := schema_problem(schema):
         raise RequestError(f"not a valid JSON Schema: {problem}", param=f"{path}.schema")
-    return JsonFormat(schema, wanted.json_schema.name)
+    return JsonFormat(schema, wanted.json_schema.name or "answer")

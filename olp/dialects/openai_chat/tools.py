@@ -35,7 +35,7 @@ class ApiFunction(Struct):
 class ApiTool(Struct):
     """A tool, of which functions are the only kind that works without the vendor's own servers."""
 
-    type: str
+    type: str = "function"
     function: ApiFunction | None = None
 
 

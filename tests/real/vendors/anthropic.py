@@ -2,12 +2,18 @@
 
 The unified rate-limit headers matter as much as the bodies: a 429 with them is a used-up
 subscription, a 429 without them is a passing throttle, and the CLI reports the two differently.
+
+``[[FAIL:{"status": 400, "message": "…", "type": "…", "headers": {…}}]]`` is any error at all, and
+``[[RAW:[…]]]`` any stream: objects are sent as its events, a text as it stands, ``{"cut": true}``
+drops the connection, ``{"wait": 0.5}`` lets time pass.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -16,7 +22,7 @@ from . import ids
 from .plan import Answer, Call, plan
 from .reading import tools_of, turns_of
 from .scenario import Ask, Quota, Scenario, State, ask_of
-from .stream import MidStreamError, Sse, before_head, hang_if, linger, paced
+from .stream import CUT_PAUSE, Cut, MidStreamError, Sse, before_head, hang_if, linger, paced
 
 STRUCTURED_TOOL = "StructuredOutput"
 _STOP = {"stop": "end_turn", "length": "max_tokens", "tool": "tool_use", "refusal": "refusal"}
@@ -55,6 +61,9 @@ async def messages(request: web.Request, state: State) -> web.StreamResponse:
         return web.json_response(whole(body, answer, state, ask.length), headers=headers)
     sse = Sse(request, state.pace_s)
     await sse.open(headers)
+    if scenario.name == "RAW":
+        await _raw(sse, json.loads(scenario.arg or "[]"), _envelope(body, state, 1))
+        return await sse.close()
     try:
         writer = _Blocks(sse, ask.length)
         await _stream(writer, scenario, body, answer, state)
@@ -95,6 +104,10 @@ def limit_headers(quota: Quota, rejected: bool = False) -> dict[str, str]:
 def failure(scenario: Scenario, body: Mapping[str, Any], quota: Quota) -> web.Response | None:
     if scenario.name == "MODEL":
         return _error(404, "not_found_error", f"model: {body.get('model')}", {})
+    if scenario.name == "FAIL":
+        told = json.loads(scenario.arg or "{}")
+        kind = told.get("type", "invalid_request_error")
+        return _error(told.get("status", 400), kind, told["message"], told.get("headers", {}))
     if scenario.name not in _ERRORS:
         return None
     status, kind, message = _ERRORS[scenario.name]
@@ -110,6 +123,20 @@ def failure(scenario: Scenario, body: Mapping[str, Any], quota: Quota) -> web.Re
 def _error(status: int, kind: str, message: str, headers: Mapping[str, str]) -> web.Response:
     body = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_mock"}
     return web.json_response(body, status=status, headers={"request-id": "req_mock", **headers})
+
+
+async def _raw(sse: Sse, events: Sequence[Any], message: Mapping[str, Any]) -> None:
+    await sse.send({"type": "message_start", "message": message}, "message_start")
+    for event in events:
+        if isinstance(event, str):
+            await sse.write(event)
+        elif "wait" in event:
+            await asyncio.sleep(event["wait"])
+        elif event.get("cut"):
+            await asyncio.sleep(CUT_PAUSE)
+            raise Cut
+        else:
+            await sse.send(event, event["type"])
 
 
 def _usage(state: State, output_tokens: int) -> dict[str, int]:

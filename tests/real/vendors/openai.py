@@ -3,10 +3,15 @@
 Codex tells a used-up plan (``usage_limit_reached`` with a reset time) from missing credit and
 from a passing throttle by the error's type and code, so each has its own body here, and a context
 overflow comes as a failed response inside a good stream, as the real API sends it.
+
+``[[FAIL:{"status": 403, "body": …, "headers": {…}}]]`` is any error at all, its body an object or a
+text; ``[[FAILED:{"code": "…", "message": "…"}]]`` is any failed response, and
+``[[INCOMPLETE:reason]]`` one that ends early.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -91,6 +96,8 @@ def failure(scenario: Scenario, body: Mapping[str, Any], quota: Quota) -> web.Re
         return _error(429, _usage_limit(quota), limit_headers(quota))
     if scenario.name == "MODEL":
         return _no_model(scenario, body)
+    if scenario.name == "FAIL":
+        return _any_error(json.loads(scenario.arg or "{}"))
     if scenario.name == "CONTEXT" and scenario.arg == "400":
         return _error(
             400,
@@ -107,6 +114,13 @@ def failure(scenario: Scenario, body: Mapping[str, Any], quota: Quota) -> web.Re
         late = scenario.name == "THROTTLE" and scenario.arg
         return _error(status, error, {"retry-after": str(scenario.arg)} if late else None)
     return None
+
+
+def _any_error(told: Mapping[str, Any]) -> web.Response:
+    body, headers = told.get("body", ""), told.get("headers", {})
+    if not isinstance(body, str):
+        return web.json_response(body, status=told["status"], headers=headers)
+    return web.Response(status=told["status"], text=body, headers=headers)
 
 
 def _usage_limit(quota: Quota) -> dict[str, Any]:

@@ -6,6 +6,7 @@ event. A reader may rely on either, so both are here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,7 +68,7 @@ class Writer:
             **fields,
         }
 
-    async def failed(self, code: str, message: str) -> None:
+    async def failed(self, code: str | None, message: str | None) -> None:
         error = {"code": code, "message": message}
         await self._send("response.failed", response=self._response("failed", error=error))
 
@@ -75,11 +76,8 @@ class Writer:
         await self._send("response.created", response=self._response("in_progress"))
         await hang_if(scenario)
         await self._send("response.in_progress", response=self._response("in_progress"))
-        if scenario.name == "CONTEXT":
-            await self.failed("context_length_exceeded", CONTEXT_MESSAGE)
-            return
-        if scenario.name == "POLICY":
-            await self.failed(scenario.arg or "invalid_prompt", POLICY_MESSAGE)
+        if failed := _failed(scenario):
+            await self.failed(**failed)
             return
         if answer.thinking:
             await self._reasoning(answer.thinking)
@@ -91,7 +89,7 @@ class Writer:
             await self._call(call, number)
         await linger(scenario)
         if scenario.name not in ("NODONE", "ENDS"):
-            await self._end(answer)
+            await self._end(scenario, answer)
 
     async def _reasoning(self, pieces: tuple[str, ...]) -> None:
         head = {"type": "reasoning", "id": f"rs_{self._id}", "summary": []}
@@ -154,7 +152,7 @@ class Writer:
         await self._send(f"response.{event}.done", **where, **{field: given})
         await self._end_item(item | {"status": "completed", field: given})
 
-    async def _end(self, answer: Answer) -> None:
+    async def _end(self, scenario: Scenario, answer: Answer) -> None:
         usage = self._state.usage
         counts = {
             "input_tokens": usage.input_tokens,
@@ -163,8 +161,9 @@ class Writer:
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": usage.input_tokens + usage.output_tokens,
         }
-        if answer.finish == "length":
-            cut = {"reason": "max_output_tokens"}
+        if answer.finish == "length" or scenario.name == "INCOMPLETE":
+            told = scenario.arg if scenario.name == "INCOMPLETE" else "max_output_tokens"
+            cut = {"reason": told}
             response = self._response("incomplete", usage=counts, incomplete_details=cut)
             await self._send("response.incomplete", response=response)
         else:
@@ -174,3 +173,17 @@ class Writer:
     def _said(self, status: str, content: list[dict[str, Any]]) -> dict[str, Any]:
         head = {"type": "message", "id": f"msg_{self._id}", "role": "assistant", "status": status}
         return head | {"content": content}
+
+
+def _failed(scenario: Scenario) -> dict[str, Any] | None:
+    """The error of a response that fails."""
+    match scenario.name:
+        case "CONTEXT":
+            return {"code": "context_length_exceeded", "message": CONTEXT_MESSAGE}
+        case "POLICY":
+            return {"code": scenario.arg or "invalid_prompt", "message": POLICY_MESSAGE}
+        case "FAILED":
+            told: dict[str, Any] = json.loads(scenario.arg or "{}")
+            return told
+        case _:
+            return None

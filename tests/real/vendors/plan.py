@@ -10,6 +10,8 @@ In ``[[NAME:argument]]``, by name:
   ``id`` forces an id.
 - ``CUTCALL:name:{js`` calls too, and is cut by the token limit in the arguments
 - ``SAYCALL:text|name:{json}`` speaks first
+- ``STEPS:[{"name":"a","args":{}},{"name":"b","args":{}}]`` calls one after the other, each when the
+  result of the one before is there; where the first is not offered it says so in words
 - ``LOOP:N:name`` calls with ``{"step": 1}``, ``{"step": 2}``, … until N results have come back
 - ``EVIL:name:{json}`` calls exactly that, offered or not; the default arguments leave a canary
 - ``JSON:{json}``, ``FORCED:{json}`` answer in the structured way if one is asked for, else in text
@@ -24,7 +26,8 @@ words that are called so; all fields may be left out:
 - ``ENDS`` thinks, and then its stream ends in good order without another word
 
 After CALL, CALLS, SAYCALL and EVIL the results are echoed, unless the text ends with
-``[[THEN:NAME:argument]]``, whose answer or failure comes instead (after LOOP, when it is done).
+``[[THEN:NAME:argument]]``, whose answer or failure comes instead (after STEPS and
+LOOP, when they are done).
 ``[[TAIL:seconds]]`` behind an order holds back the stream's end when all is said.
 """
 
@@ -157,7 +160,7 @@ def _refuse(scenario: Scenario, ask: Ask) -> Answer:
 def _structured(scenario: Scenario, ask: Ask) -> Answer:
     text = scenario.arg or '{"answer": 42}'
     if ask.structured_tool is None:
-        return Answer(pieces=(text,))
+        return Answer(pieces=tuple(re.findall(r"(?s).{1,7}", text)))
     if ask.structured_tool in ask.called:
         return Answer(pieces=("done",))
     return Answer(calls=(Call(ask.structured_tool, text),), finish="tool")
@@ -203,6 +206,20 @@ def _loop(scenario: Scenario, ask: Ask) -> Answer:
     return Answer(calls=(_offered_call(ask, name, step),), finish="tool")
 
 
+def _steps(scenario: Scenario, ask: Ask) -> Answer:
+    """Of two tools of a name the client's is meant, not the CLI's own. A program asks for a title
+    with the same words and without tools: that is told in words."""
+    steps, done = json.loads(scenario.arg or "[]"), len(ask.results)
+    if done >= len(steps):
+        return _calling(ask)
+    name, arguments = steps[done]["name"], json.dumps(steps[done].get("args", {}))
+    if find(ask.offered, name) is None:
+        return Answer(pieces=(f"there is no {name} here",))
+    renamed = find(ask.offered, f"client_{name}")
+    call = _offered_call(ask, renamed.name if renamed else name, arguments)
+    return Answer(calls=(call,), finish="tool")
+
+
 def _calling(ask: Ask, *calls: Call, pieces: tuple[str, ...] = ()) -> Answer:
     """The calls, or the echo of what they gave."""
     if ask.tool_results is not None:
@@ -234,6 +251,7 @@ _PLANS: dict[str, Callable[[Scenario, Ask], Answer]] = {
     "LEN": _cut_off,
     "LONG": _long,
     "NODONE": _long,
+    "FRESH": _long,
     "ENDS": _ends,
     "HANG_AT": _faulty,
     "DROP": _faulty,
@@ -249,5 +267,6 @@ _PLANS: dict[str, Callable[[Scenario, Ask], Answer]] = {
     "CUTCALL": _cut_call,
     "CALLS": _calls,
     "SAYCALL": _say_call,
+    "STEPS": _steps,
     "LOOP": _loop,
 }

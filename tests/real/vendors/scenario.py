@@ -110,10 +110,12 @@ def _beside(turns: Sequence[Turn], where: int) -> Iterator[Media]:
 
 @dataclass
 class Override:
-    """A scenario set from outside; it wins over markers until it has been used up."""
+    """A scenario set from outside; it wins over markers until it has been used up, and then
+    another does, if there is one."""
 
     scenario: Scenario
     times: int | None = None
+    then: Override | None = None
 
 
 @dataclass
@@ -177,11 +179,15 @@ class State:
             override.times -= 1
             if override.times <= 0:
                 del self.overrides[vendor]
+                if override.then is not None:
+                    self.overrides[vendor] = override.then
         return override.scenario
 
 
 def _now(scenario: Scenario, ask: Ask) -> Scenario:
     wanted = int(scenario.number(1)) if scenario.name == "LOOP" else 1
+    if scenario.name == "STEPS":
+        wanted = len(json.loads(scenario.arg or "[]"))
     return scenario.then if scenario.then and len(ask.results) >= wanted else scenario
 
 

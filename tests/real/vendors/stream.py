@@ -55,7 +55,10 @@ class Sse:
     async def send(self, data: Mapping[str, Any] | str, event: str | None = None) -> None:
         text = data if isinstance(data, str) else json.dumps(data)
         head = f"event: {event}\n" if event else ""
-        await self._response.write(f"{head}data: {text}\n\n".encode())
+        await self.write(f"{head}data: {text}\n\n")
+
+    async def write(self, text: str) -> None:
+        await self._response.write(text.encode())
 
     async def close(self) -> web.StreamResponse:
         await self._response.write_eof()
@@ -101,7 +104,8 @@ async def hang_if(scenario: Scenario) -> None:
 
 async def before_head(request: web.Request, scenario: Scenario) -> web.Response | None:
     """What has no vendor's own form: RESET and SILENT never answer, EMPTY:status has no body, and
-    BLOCKED:status is the page of something that stands before the vendor."""
+    BLOCKED:status is the page of something that stands before the vendor. FRESH:words:name:text is
+    LONG:words:name, but rejects a request with that text in it."""
     if scenario.name == "SILENT":
         await asyncio.sleep(FOREVER)
     if scenario.name == "RESET":
@@ -111,6 +115,9 @@ async def before_head(request: web.Request, scenario: Scenario) -> web.Response 
     if scenario.name == "BLOCKED":
         status = int(scenario.number(403))
         return web.Response(status=status, text=_BLOCK_PAGE, content_type="text/html")
+    if scenario.name == "FRESH" and scenario.word(2) in await request.text():
+        error = {"type": "invalid_request_error", "message": "the answer may not be begun for me"}
+        return web.json_response({"type": "error", "error": error}, status=400)
     return None
 
 

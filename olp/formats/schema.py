@@ -1,4 +1,4 @@
-"""Checks that an answer is the JSON that was asked for.
+"""Whether a value conforms to a JSON Schema, in bounded time: the schema comes from a client.
 
 The vendors' own schema modes are used where a CLI has one, but what reaches the client is checked
 here in every case: an answer that does not conform is an error and not a success.
@@ -6,7 +6,6 @@ here in every case: an answer that does not conform is an error and not a succes
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
@@ -16,33 +15,9 @@ from typing import Any
 
 import regex
 
-from olp.model import JsonFormat
 
-_FENCE = re.compile(r"\A```(?:json)?[ \t]*\n(?P<body>.*?)\n?```\Z", re.DOTALL)
-
-
-def conform(text: str, wanted: JsonFormat) -> tuple[str, str | None]:
-    """The JSON text of an answer, a Markdown fence around it taken off, and what is wrong with it
-    (None when it conforms)."""
-    body = text.strip()
-    if fence := _FENCE.match(body):
-        body = fence["body"].strip()
-    try:
-        value = json.loads(body, parse_constant=_refuse_constant)
-    except ValueError as error:
-        return body, f"not JSON: {error}"
-    except RecursionError:
-        return body, "not JSON that can be read: it is nested too deeply"
-    if wanted.schema is None:
-        return body, None if isinstance(value, dict) else "not a JSON object"
-    return body, _mismatch(value, wanted.schema)
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON value")
-
-
-def _mismatch(value: Any, schema: Mapping[str, Any]) -> str | None:
+def mismatch(value: Any, schema: Mapping[str, Any]) -> str | None:
+    """What of `value` breaks the schema, if anything."""
     from jsonschema.exceptions import UnknownType, best_match
     from jsonschema.validators import validator_for
     from referencing import Registry

@@ -1,0 +1,94 @@
+"""Settings from the environment: `OLP_SECTION_KEY`, for the tables whose keys are fixed.
+
+A variable that looks like a setting and is none is never passed over in silence: its owner
+believes that it works.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from olp.config.checks import nearest
+from olp.config.problem import Problem
+from olp.config.schema import Config, ProviderConfig
+
+OTHERS = frozenset({"OLP_CONFIG", "OLP_RUN"})
+"""Variables of OLP's that are no settings."""
+
+
+def sections() -> dict[str, type[msgspec.Struct]]:
+    """The tables whose keys are fixed: `[server]`, `[routing]`, …"""
+    hints = typing.get_type_hints(Config)
+    return {
+        name: kind
+        for name, kind in hints.items()
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    }
+
+
+class Variables:
+    """What the environment says. `wrong` and `odd` are variables that are no settings."""
+
+    def __init__(self, environ: Mapping[str, str], providers: Sequence[str], file: str) -> None:
+        self.wrong: list[Problem] = []
+        self.odd: list[Problem] = []
+        self._providers = providers
+        self._file = file
+        self._known = {
+            f"OLP_{section}_{key}".upper(): (section, key)
+            for section, kind in sections().items()
+            for key in kind.__struct_fields__
+        }
+        self.settings = list(self._read(environ))
+
+    def _read(self, environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], Any, str]]:
+        """Each setting with its value and the variable's name. One that is empty is not set."""
+        prefixes = tuple(f"OLP_{section.upper()}_" for section in sections())
+        for name, value in environ.items():
+            if name in self._known:
+                if value:
+                    yield self._known[name], self._value(self._known[name], value), name
+            elif name.startswith(prefixes):
+                self.wrong.append(Problem(f"no such setting{nearest(name, self._known)}", name))
+            elif name.startswith(("OLP_PROVIDERS_", "OLP_CHAINS_", "OLP_PROVIDER_", "OLP_CHAIN_")):
+                self.wrong.append(Problem(self._only_in_file(name), name))
+            elif name.startswith("OLP_") and name not in OTHERS and (meant := self._meant(name)):
+                self.odd.append(Problem(f"this does nothing; did you mean {meant}?", name))
+
+    def _value(self, path: tuple[str, str], text: str) -> Any:
+        kind = typing.get_type_hints(sections()[path[0]])[path[1]]
+        if kind is bool and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        try:
+            return tomllib.loads(f"v = {text}")["v"]
+        except tomllib.TOMLDecodeError:
+            return text
+
+    def _only_in_file(self, name: str) -> str:
+        """Where to write what a variable cannot say."""
+        table, _, rest = name.removeprefix("OLP_").partition("_")
+        if table.startswith("CHAIN"):
+            return (
+                f"a chain cannot be set in the environment; write it into [chains] of {self._file}"
+            )
+        fields = ProviderConfig.__struct_fields__
+        provider = next((p for p in self._providers if rest.startswith(f"{p.upper()}_")), None)
+        key = rest.removeprefix(f"{provider.upper()}_").lower() if provider else ""
+        wanted = key if key in fields else "the key"
+        told = nearest(key, fields) if provider and key not in fields else ""
+        return (
+            f"a provider cannot be set in the environment; write {wanted} into "
+            f"[providers.{provider or 'NAME'}] of {self._file}{told}"
+        )
+
+    def _meant(self, name: str) -> str | None:
+        """The one setting whose key this is, without its section: `OLP_PORT`."""
+        key = name.removeprefix("OLP_")
+        found = [known for known in self._known if known.endswith(f"_{key}")]
+        exact = [known for known in found if known.split("_", 2)[2] == key]
+        return exact[0] if len(exact) == 1 else None

@@ -1,0 +1,64 @@
+"""What programs ask of other servers and OLP does not do, each with what it does instead."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from olp.errors import RequestError
+from olp.server import headers
+
+_CHAT = "OLP answers chats alone, at POST /v1/chat/completions"
+_NONE = "none of its CLIs can do that"
+
+_UNKNOWN: Mapping[str, str] = {
+    "embeddings": f"OLP makes no embeddings ({_NONE}): let your program ask another server for "
+    "them, such as Ollama",
+    "rerank": f"OLP ranks no documents ({_NONE})",
+    "images": f"OLP makes no images ({_NONE}); it reads them, as parts of a chat's messages at "
+    "POST /v1/chat/completions",
+    "videos": f"OLP makes no videos ({_NONE})",
+    "audio": f"OLP neither hears nor speaks ({_NONE}): let your program ask another server for it",
+    "realtime": f"OLP neither hears nor speaks ({_NONE})",
+    "moderations": f"OLP judges no texts ({_NONE}); a model can be asked to, at POST "
+    "/v1/chat/completions",
+    "responses": f"OLP does not speak the Responses API. {_CHAT}: in most programs that is the "
+    "setting 'chat completions'",
+    "completions": "OLP does not complete texts: send the prompt as a message to POST "
+    "/v1/chat/completions",
+    "engines": "OLP does not complete texts: send the prompt as a message to POST "
+    "/v1/chat/completions",
+    "messages": f"OLP does not speak Anthropic's API. {_CHAT}",
+    "complete": f"OLP does not speak Anthropic's API. {_CHAT}",
+    "api": f"OLP does not speak Ollama's API. {_CHAT}: give your program the type 'OpenAI "
+    "compatible'",
+    "v1beta": f"OLP does not speak Gemini's API. {_CHAT}",
+    "files": "OLP keeps no files: send them along, as parts of a chat's messages at POST "
+    "/v1/chat/completions",
+    "uploads": "OLP keeps no files: send them along, as parts of a chat's messages at POST "
+    "/v1/chat/completions",
+    "vector_stores": f"OLP keeps no files, and searches none. {_CHAT}",
+    "batches": f"OLP takes no batches: send the requests one by one. {_CHAT}",
+    "fine_tuning": f"OLP trains no models ({_NONE})",
+    "assistants": f"OLP keeps no assistants. {_CHAT}",
+    "threads": f"OLP keeps no conversations: each request brings its own. {_CHAT}",
+    "conversations": f"OLP keeps no conversations: each request brings its own. {_CHAT}",
+    "evals": f"OLP runs no evaluations. {_CHAT}",
+    "containers": f"OLP runs no code for anybody. {_CHAT}",
+    "organization": "OLP knows keys and people, and no organizations: see `olp keys` and `olp "
+    "usage` on its server",
+}
+"""By the first word of the path behind /v1."""
+
+
+def nothing_at(path: str, known: Iterable[str]) -> RequestError:
+    """The 404 for `path`. `known` are the paths that there are."""
+    words = [word for word in path.lower().split("/") if word]
+    while words[:1] == ["v1"]:
+        words = words[1:]
+    if words and words[0] in _UNKNOWN:
+        return RequestError(f"{_UNKNOWN[words[0]]}.", status=404, code="unsupported_endpoint")
+    near = difflib.get_close_matches(f"/v1/{'/'.join(words)}"[:256], list(known), n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else "the API is under /v1"
+    told = f"there is nothing at {headers.safe(path, 80)}; {hint}"
+    return RequestError(told, status=404, code="not_found")
