@@ -18,7 +18,7 @@ from olp.model import Media, Message, Request, Role
 from olp.providers.base import Halt, Ready, Step, Write, ended, tried
 from olp.providers.transcript import numbered, system_of, transcript
 from olp.providers.vibe_config import Wanted
-from olp.providers.vibe_facts import explain
+from olp.providers.vibe_facts import HARMLESS_ENTRIES, explain
 from olp.providers.vibe_tools import BARRIER, Ask, Calls, Wish
 from olp.providers.vibe_usage import Spent
 from olp.providers.wire import count, line_of, rows, table, text, whole
@@ -61,8 +61,7 @@ class Run:
         self._began = False
         self._said: dict[str, str] = {}
         self._reads = 0
-        self._spent = Spent()
-        self._before = Spent()
+        self._spent = self._before = Spent()
         self.told_bytes = 0
 
     # --- what is written -----------------------------------------------------------------------
@@ -93,7 +92,7 @@ class Run:
         ]
 
     def close(self) -> Write:
-        """The conversation is over, and what the process keeps of it."""
+        """End the conversation, and what the process keeps of it."""
         return self._frame(None)
 
     def ask(self, request: Request, now: datetime) -> Sequence[Step]:
@@ -107,6 +106,7 @@ class Run:
         """Go on with what is new in `request`."""
         if self.calls.parked:
             self._begin(now)
+            self.told_bytes += sum(len(message.text) for message in request.latest)
             return self._steps(self.calls.give(request.latest))
         return self._say(request.latest, now)
 
@@ -215,7 +215,8 @@ class Run:
         if kind == "message" and entry.get("role") == "assistant":
             parts = (text(part.get("text")) or "" for part in rows(entry.get("content")))
             return self._piece(id, "message", "".join(parts))
-        return []
+        known = kind in HARMLESS_ENTRIES or kind == "callback"  # which is asked for besides
+        return [] if known else [tried("vibe", str(kind)), Halt()]
 
     def _piece(self, id: str, kind: str, piece: str) -> Sequence[Step]:
         self._said[id], self._began = kind, True

@@ -528,6 +528,18 @@ def test_M2_a_question_that_nobody_knows_ends_the_process(about: str) -> None:
     assert isinstance(failed, Failed) and halt == Halt()
 
 
+@pytest.mark.parametrize(
+    ("kind", "ends"), [("notice", False), ("checkpoint", False), ("server_tool", True), (5, True)]
+)
+def test_M2_an_entry_that_nobody_knows_ends_it(kind: Any, ends: bool) -> None:
+    talk = Talk()
+    talk.session.start()
+    talk.begun()
+    talk.session.ask(request(), "m", NOW)
+    steps = talk.notify("history/entryAdded", entry={"id": "x", "type": kind})
+    assert [type(step) for step in steps] == [Failed, Halt] * ends
+
+
 def test_A9_a_part_that_it_would_ask_for_again_ends_it() -> None:
     talk = Talk()
     talk.session.start()
