@@ -15,22 +15,11 @@ _TOLD = {
 }
 
 
-def lacking(
-    request: Request,
-    name: str,
-    can: Sequence[Ability],
-    apart: Sequence[tuple[Ability, Ability]] = (),
-) -> Failed | None:
-    """Why the CLI called `name`, which can do what `can` says, cannot be asked; None if it can.
-    `apart` are things that it cannot do at the same time."""
-    needs = dict(_needs(request))
-    for ability, param in needs.items():
+def lacking(request: Request, name: str, can: Sequence[Ability]) -> Failed | None:
+    """Why the CLI called `name`, which can do what `can` says, cannot be asked; None if it can."""
+    for ability, param in _needs(request):
         if ability not in can:
             return Failed(Trouble.INCAPABLE, f"{name} cannot {_TOLD[ability]}", param=param)
-    for one, other in apart:
-        if one in needs and other in needs:
-            told = f"{name} cannot {_TOLD[one]} and {_TOLD[other]} in one request"
-            return Failed(Trouble.INCAPABLE, told, param=needs[other])
     return None
 
 

@@ -194,8 +194,8 @@ class Facts:
     CLI can be given a token limit. `user_login` are the files of a shared login, relative to the
     user's home. `passes` are variables of OLP's own environment that carry this CLI's login.
     `inert_tools` are tools that still stand in the request to the vendor and do nothing. `windows`
-    are the quota windows that it tells of. `can` is what a request may need of it, and `apart` are
-    two of these that it cannot do in one request. `opening_s` are the seconds after which the
+    are the quota windows that it tells of. `can` is what a request may need of it.
+    `opening_s` are the seconds after which the
     vendor of a process for one request is taken to be silent, where that process shows without
     fail when its vendor begins to answer; None where it does not.
     """
@@ -213,7 +213,6 @@ class Facts:
     native: tuple[str, ...] = ()
     user_login: tuple[str, ...] = ()
     passes: tuple[str, ...] = ()
-    apart: tuple[tuple[Ability, Ability], ...] = ()
     inert_tools: tuple[str, ...] = ()
     opening_s: float | None = None
     windows: tuple[str, ...] = ()

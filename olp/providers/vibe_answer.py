@@ -14,7 +14,7 @@ from typing import Any
 
 from olp.events import Done, Event, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Halt, Settle, Step, Write, tried
-from olp.providers.vibe_facts import explain
+from olp.providers.vibe_facts import HARMLESS_ENTRIES, explain
 from olp.providers.wire import count, number, parse_line, rows, table, text
 
 REPORT_S = 3.0
@@ -38,16 +38,16 @@ class Driver:
         """Its first line is an echo of the prompt, before anything has reached the vendor."""
         entry = parse_line(line)
         match entry.get("type"):
-            case "effect" | "callback":
-                return [tried("vibe", str(entry.get("title") or entry.get("type"))), Halt()]
             case "reasoning":
                 self._began = True
                 return [Started(), Reasoning(text(entry.get("text")) or "")]
             case "message" if entry.get("role") == "assistant":
                 self._began = True
                 return [Started(), *self._message(entry)]
-            case _:
+            case kind if kind in HARMLESS_ENTRIES or "id" not in entry:
                 return []
+            case kind:
+                return [tried("vibe", text(entry.get("title")) or str(kind)), Halt()]
 
     def _message(self, entry: Mapping[str, Any]) -> Sequence[Step]:
         outcome = table(entry.get("outcome"))

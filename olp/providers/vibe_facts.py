@@ -39,6 +39,9 @@ FACTS = Facts(
     inert_tools=(*OWN_TOOLS, "search_tool_functions"),
 )
 
+HARMLESS_ENTRIES = ("message", "notice", "checkpoint")
+"""Entries of its history that do nothing. Of what nobody knows it is taken that it may."""
+
 CODES: Mapping[str, Trouble] = {
     "rate_limit": Trouble.RATE_LIMITED,
     "context_too_long": Trouble.CONTEXT_TOO_LONG,

@@ -13,12 +13,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from olp.events import Done, Failed, Finish, Reasoning, Started, Text, Trouble, Usage
+from olp.events import Done, Failed, Finish, Reads, Reasoning, Started, Text, Trouble, Usage
 from olp.model import Media, Message, Request, Role
 from olp.providers.base import Halt, Ready, Step, Write, ended, tried
 from olp.providers.transcript import numbered, system_of, transcript
 from olp.providers.vibe_config import Wanted
-from olp.providers.vibe_facts import explain
+from olp.providers.vibe_facts import HARMLESS_ENTRIES, explain
 from olp.providers.vibe_tools import BARRIER, Ask, Calls, Wish
 from olp.providers.vibe_usage import Spent
 from olp.providers.wire import count, line_of, rows, table, text, whole
@@ -61,8 +61,8 @@ class Run:
         self._now: datetime | None = None
         self._began = False
         self._said: dict[str, str] = {}
-        self._spent = Spent()
-        self._before = Spent()
+        self._reads = 0
+        self._spent = self._before = Spent()
         self.told_bytes = 0
 
     # --- what is written -----------------------------------------------------------------------
@@ -93,7 +93,7 @@ class Run:
         ]
 
     def close(self) -> Write:
-        """The conversation is over, and what the process keeps of it."""
+        """End the conversation, and what the process keeps of it."""
         return self._frame(None)
 
     def ask(self, request: Request, now: datetime) -> Sequence[Step]:
@@ -107,6 +107,7 @@ class Run:
         """Go on with what is new in `request`."""
         if self.calls.parked:
             self._begin(now)
+            self.told_bytes += sum(len(message.text) for message in request.latest)
             return self._steps(self.calls.give(request.latest))
         return self._say(request.latest, now)
 
@@ -199,6 +200,9 @@ class Run:
                 return self._updated(text(params.get("entryId")) or "", rows(params.get("patch")))
             case "session/statsUpdated":
                 return self._counted(table(params.get("stats")))
+            case "runtime/updated":
+                model = table(table(table(params.get("runtime")).get("config")).get("activeModel"))
+                self._reads = count(model.get("maxContextLength"))
             case "turn/completed":
                 return self._ended(table(params.get("turn")))
         return []
@@ -212,7 +216,8 @@ class Run:
         if kind == "message" and entry.get("role") == "assistant":
             parts = (text(part.get("text")) or "" for part in rows(entry.get("content")))
             return self._piece(id, "message", "".join(parts))
-        return []
+        known = kind in HARMLESS_ENTRIES or kind == "callback"  # which is asked for besides
+        return [] if known else [tried("vibe", str(kind)), Halt()]
 
     def _piece(self, id: str, kind: str, piece: str) -> Sequence[Step]:
         self._said[id], self._began = kind, True
@@ -251,7 +256,7 @@ class Run:
         """The end of the answer where the model has made its calls, all of them."""
         return [*self.silent()] if self.calls.take_end() else []
 
-    def silent(self) -> Sequence[Done | Usage]:
+    def silent(self) -> Sequence[Done | Usage | Reads]:
         """The same where a silence has to tell that these are all."""
         return [*self._usage(), Done(Finish.TOOL_CALLS)]
 
@@ -261,13 +266,10 @@ class Run:
             return [self._failed(table(turn.get("error")))]
         if turn.get("status") != "completed":
             return [Failed(Trouble.SPAWN_FAILED, f"vibe's turn was {turn.get('status')}")]
-        match turn.get("stopReason"):
-            case "limit":
-                return [tried("vibe", "without a word")]  # and was not let to ask its vendor again
-            case "length":
-                return [*self._usage(), Done(Finish.LENGTH)]
-            case _:
-                return [*self._usage(), Done()]
+        why = turn.get("stopReason")
+        if why == "limit":
+            return [tried("vibe", "without a word")]  # and was not let to ask its vendor again
+        return [*self._usage(), Done(Finish.LENGTH if why == "length" else Finish.STOP)]
 
     def _refused(self, error: Mapping[str, Any]) -> Failed:
         """It does not take what it was told. Of what nothing is known, the client's tools are."""
@@ -283,10 +285,11 @@ class Run:
         code = text(error.get("code"))
         return explain(said, code, self._now, status=status, began=self._began)
 
-    def _usage(self) -> list[Usage]:
-        """What the answer cost; nothing where the vendor has not said it."""
+    def _usage(self) -> list[Usage | Reads]:
+        """What the answer cost, and of how long a conversation; nothing where it was not said."""
         usage = self._spent.since(self._before)
-        return [usage] if usage.input or usage.output else []
+        told: list[Usage | Reads] = [Reads(self._reads)] if self._reads else []
+        return [*told, usage] if usage.input or usage.output else told
 
 
 _VITAL = ("initialize", "session/start", "turn/start", "callback/result")

@@ -97,7 +97,7 @@ class Fleet:
         """Why `hop` cannot be asked for this, if it cannot."""
         member = self.members[hop.provider]
         facts = member.provider.facts
-        if failed := lacking(request, facts.title, facts.can, facts.apart):
+        if failed := lacking(request, facts.title, facts.can):
             return failed
         oneshot = member.setting.config.transport == "oneshot"
         if oneshot and only_by_session(request):

@@ -280,14 +280,6 @@ def test_N2_what_a_hop_cannot_do_is_named(request_: Request, ability: Ability, p
     assert failed.detail.startswith("It cannot ")
 
 
-def test_N2_what_cannot_be_done_at_the_same_time_is_named() -> None:
-    both = Request("m", (PNG,), tools=TOOLS)
-    apart = ((Ability.TOOLS, Ability.IMAGES),)
-    assert lacking(both, "It", ALL, apart) is not None
-    assert lacking(asked(), "It", ALL, apart) is None
-    assert lacking(Request("m", (PNG,)), "It", ALL, apart) is None
-
-
 def test_N2_text_needs_nothing() -> None:
     plain = Request("m", (USER,), format=JsonFormat())
     assert lacking(plain, "It", ()) is None

@@ -188,9 +188,11 @@ def test_M1_the_prompt_goes_to_standard_input_alone(prompt: str) -> None:
     assert list(driver(prompt).start()) == [Write(prompt.encode()), CloseInput()]
 
 
-@pytest.mark.parametrize("kind", ["effect", "callback"])
-def test_M2_an_entry_of_a_tool_ends_the_process(kind: str) -> None:
-    played = told({"type": kind, "title": "bash"}, message("x", COMMITTED))
+@pytest.mark.parametrize("kind", ["effect", "callback", "server_tool", "new"])
+def test_M2_an_entry_of_a_tool_ends_the_process_and_so_does_one_that_nobody_knows(
+    kind: str,
+) -> None:
+    played = told({"id": "x", "type": kind, "title": "bash"}, message("x", COMMITTED))
     assert played.failed.trouble is Trouble.SPAWN_FAILED
     assert played.used == 1
 
@@ -277,7 +279,8 @@ def test_S10_a_broken_report_is_no_report(data: bytes) -> None:
     "line",
     [
         *GARBAGE,
-        '{"type": "notice", "level": "info", "message": "x"}',
+        '{"id": "x", "type": "notice", "level": "info", "message": "x"}',
+        '{"id": "x", "type": "checkpoint", "kind": "x"}',
     ],
     ids=short,
 )

@@ -155,8 +155,16 @@ late = pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def oneshot(said: Said, *, late: bool, report: bool) -> Failed:
     error = {"code": said.code, "message": said.words}
     told = json.dumps({"outcome": "infrastructure_failure", "error": error}).encode()
-    echo = {"type": "message", "role": "user", "content": [{"type": "text", "text": "go"}]}
-    begun = {"type": "message", "role": "assistant", "outcome": {"type": "discarded"}}
+    echo: dict[str, Any] = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "text", "text": "go"}],
+    }
+    begun: dict[str, Any] = {
+        "type": "message",
+        "role": "assistant",
+        "outcome": {"type": "discarded"},
+    }
     begun["content"] = [{"type": "text", "text": "wor"}]
     lines = [json.dumps(entry) for entry in ([echo, begun] if late else [echo])]
     files = {"out/export.json": told} if report else {}

@@ -16,6 +16,7 @@ from olp.events import (
     Done,
     Failed,
     Finish,
+    Reads,
     Reasoning,
     Started,
     Text,
@@ -238,7 +239,7 @@ def test_A7_a_failure_after_the_results() -> None:
 
 # --- what a broken CLI says ----------------------------------------------------------------------
 
-ODD = (None, 5, -1, 0.5, 1e400, True, "", "x", [], [1], {}, {"a": 1}, 10**400)
+ODD: tuple[Any, ...] = (None, 5, -1, 0.5, 1e400, True, "", "x", [], [1], {}, {"a": 1}, 10**400)
 
 
 def changed(value: Any, chance: random.Random) -> Any:
@@ -443,6 +444,16 @@ def test_N1_what_the_vendor_does_not_count_is_not_told_as_nothing() -> None:
     assert talk.done() == [Done()]
 
 
+def test_A7_it_tells_of_how_many_tokens_its_model_can_read() -> None:
+    talk = Talk()
+    talk.session.start()
+    talk.begun()
+    talk.session.ask(request(), "m", NOW)
+    model = {"alias": "m", "maxContextLength": 262_144}
+    assert talk.notify("runtime/updated", runtime={"config": {"activeModel": model}}) == []
+    assert talk.done() == [Reads(262_144), Done()]
+
+
 def test_N1_prices_make_a_cost() -> None:
     talk = Talk()
     talk.session.start()
@@ -517,6 +528,18 @@ def test_M2_a_question_that_nobody_knows_ends_the_process(about: str) -> None:
     assert isinstance(failed, Failed) and halt == Halt()
 
 
+@pytest.mark.parametrize(
+    ("kind", "ends"), [("notice", False), ("checkpoint", False), ("server_tool", True), (5, True)]
+)
+def test_M2_an_entry_that_nobody_knows_ends_it(kind: Any, ends: bool) -> None:
+    talk = Talk()
+    talk.session.start()
+    talk.begun()
+    talk.session.ask(request(), "m", NOW)
+    steps = talk.notify("history/entryAdded", entry={"id": "x", "type": kind})
+    assert [type(step) for step in steps] == [Failed, Halt] * ends
+
+
 def test_A9_a_part_that_it_would_ask_for_again_ends_it() -> None:
     talk = Talk()
     talk.session.start()
@@ -555,8 +578,8 @@ def test_N1_names_that_are_its_own_are_told_in_another_way() -> None:
     assert put.data.decode() == f"{NO_SYSTEM}\n\nSwitched off: bash. Call instead: client_bash."
     talk.channel = 2
     talk.begun()
-    begun, arguments, *_ = talk.calls(2, "t1", "client_bash")
-    assert begun == CallStarted(0, "t1", "bash") and arguments.text == '{"a": 1}'
+    told = talk.calls(2, "t1", "client_bash")
+    assert told == [CallStarted(0, "t1", "bash"), CallArguments(0, '{"a": 1}')]
 
 
 @pytest.mark.parametrize("first", ["question", "entry"])
@@ -617,8 +640,7 @@ def test_N1_its_own_tool_waits_for_the_result_of_the_clients() -> None:
     assert of(steps, CallStarted) == [CallStarted(0, "t1", "bash")]
     assert frames(steps)[0]["message"]["result"] == {"callbackId": "approval-t1", "accepted": True}
     talk.wants("e2", "file_system.search_replace", {"filePath": "f", "changes": [{}]}, "t2")
-    steps = talk.session.more(answer({"t1": "one", "t2": "two"}), NOW)
-    (leave,) = frames(steps)
+    (leave,) = frames(talk.session.more(answer({"t1": "one", "t2": "two"}), NOW))
     assert leave["message"]["params"]["result"]["callbackId"] == "approval-t1", "one by one"
     said = replies(talk.asks(9, "sandbox/execute", command="x"))[9]
     assert "one" in json.loads(said["stdout"])["error"] and said["exitCode"] == 0

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from olp.providers.vibe_tools import TAKEN
+from olp.runtime.record import Record
 from tests.clients import CLIENTS
 
 from .agent import (
@@ -26,7 +30,7 @@ from .agent import (
     settle,
 )
 from .conftest import CANARY
-from .house import House
+from .house import Answer, House
 from .test_offered import INVALID, ODD
 from .vendors.client import Vendors, tools
 
@@ -135,10 +139,10 @@ def test_N1_a_result_that_it_would_cut_is_told_again_whole(vibe: House, vendors:
     assert long in json.loads(asked(vendors, "vibe")[-1].body)["messages"][-1]["content"]
 
 
-def test_N1_what_is_longer_than_it_takes_is_told_so(vibe: House) -> None:
-    agent = Agent(vibe, "vibe", [WEATHER])
-    answer = agent.say("x" * 1_100_000 + " [[OK]]")
-    assert (answer.status, answer.json["error"]["code"]) == (400, "context_length_exceeded")
+def test_N1_a_long_conversation_is_the_vendors_to_judge(vibe: House, vendors: Vendors) -> None:
+    long = "x" * 3_000_000
+    assert Agent(vibe, "vibe", [WEATHER]).say(f"{long} [[OK]]").status == 200
+    assert long in asked(vendors, "vibe")[-1].body
 
 
 def test_N1_a_call_that_the_client_insists_on(vibe: House) -> None:
@@ -156,13 +160,11 @@ def test_N1_images_are_seen(vibe: House) -> None:
     assert "image/png" in message_of(answer)["content"]
 
 
-def test_N2_tools_with_an_image_go_to_the_next_hop(vibe: House) -> None:
-    agent = Agent(vibe, "vibe", [WEATHER], model="pictures")
+def test_N1_images_are_seen_beside_tools(vibe: House, vendors: Vendors) -> None:
+    agent = Agent(vibe, "vibe", [WEATHER])
     answer = agent.say([{"type": "text", "text": "what is it? [[SEE]]"}, IMAGE])
-    assert answer.headers["X-OLP-Provider-Used"] == "claude"
-    assert [record["code"] for record in answer.detail] == ["INCAPABLE"]
-    alone = Agent(vibe, "vibe", [WEATHER]).say([{"type": "text", "text": "what?"}, IMAGE])
-    assert (alone.status, alone.json["error"]["param"]) == (400, "messages")
+    assert "image/png" in message_of(answer)["content"]
+    assert "weather" in {tool.name for tool in tools(asked(vendors, "vibe")[0])}
 
 
 @pytest.mark.parametrize("name", [client.name for client in CLIENTS if client.uses_tools])
@@ -188,3 +190,117 @@ def test_A9_a_tool_of_its_own_costs_one_request(oneshot_house: House, vendors: V
     answer = oneshot_house.chat("go [[EVIL:skill]]", "vibe/mockm")
     assert (answer.status, answer.json["error"]["code"]) == (502, "spawn_failed")
     assert len(asked(vendors, "vibe")) == 1
+
+
+OWN = {
+    "bash": {"command": "ls -la"},
+    "read_file": {"path": "README.md"},
+    "edit": {"file_path": "a.py", "old_string": "b", "new_string": "c"},
+    "write_file": {"path": "a.py", "content": "x"},
+}
+
+
+@pytest.mark.parametrize("tool", OWN)
+def test_N1_a_call_of_its_own_tool_goes_to_the_clients(
+    vibe: House, vendors: Vendors, tool: str
+) -> None:
+    agent = Agent(vibe, "vibe", [WEATHER, function(tool)])
+    (call,) = calls_of(agent.say(f"go [[EVIL:{tool}:{json.dumps(OWN[tool])}]]"))
+    assert (call.name, json.loads(call.arguments)) == (tool, OWN[tool])
+    assert len(asked(vendors, "vibe")) == 1
+    answer = agent.give("it is done")
+    assert conversation(answer) == "live" and "it is done" in message_of(answer)["content"]
+    assert len(asked(vendors, "vibe")) == 2
+
+
+@pytest.mark.parametrize("tool", OWN)
+def test_M2_a_call_of_its_own_tool_does_nothing(vibe: House, vendors: Vendors, tool: str) -> None:
+    """The model is told so within the request."""
+    agent = Agent(vibe, "vibe", [WEATHER])
+    answer = agent.say(f"go [[EVIL:{tool}:{json.dumps(OWN[tool])}]]")
+    assert f"{tool} is switched off. There are: weather." in answer.text
+    assert len(asked(vendors, "vibe")) == 2
+
+
+@pytest.mark.parametrize("tool", ["bash", "read_file", "run_typescript", "write_file"])
+@pytest.mark.parametrize("theirs", [(), ("bash", "read_file", "run_typescript", "write_file")])
+def test_M2_nothing_of_this_machine_is_touched(
+    vibe: House, vendors: Vendors, tmp_path: Path, tool: str, theirs: tuple[str, ...]
+) -> None:
+    secret, made = tmp_path / "secret.txt", tmp_path / "made"
+    secret.write_text(CANARY, "utf-8")
+    script = f'await tools.file_system.bash({{command: "cat {secret}; touch {made}"}})'
+    does = {
+        "bash": {"command": f"cat {secret}; touch {made}"},
+        "read_file": {"path": str(secret)},
+        "run_typescript": {"code": f"async function main() {{ return {script} }}"},
+        "write_file": {"path": str(made), "content": "x"},
+    }
+    agent = Agent(vibe, "vibe", [WEATHER, *map(function, theirs)])
+    answer = agent.say(f"look at @{secret} [[EVIL:{tool}:{json.dumps(does[tool])}]]")
+    if calls_of(answer):
+        answer = agent.give("no")
+    assert answer.status == 200 and not made.exists()
+    assert all(CANARY not in request.body for request in asked(vendors, "vibe"))
+
+
+def test_N1_each_turn_tells_its_own_usage(vibe: House, vendors: Vendors) -> None:
+    agent = Agent(vibe, "vibe", [STEP])
+    seen: list[tuple[int, int]] = []
+    for read in (1000, 2000, 3000):
+        vendors.usage(input_tokens=read, output_tokens=read // 100)
+        answer = agent.give("did") if seen else agent.say("work [[LOOP:2:step]]")
+        seen.append((answer.json["usage"]["prompt_tokens"], answer.json["usage"]["total_tokens"]))
+    assert seen == [(1000, 1010), (2000, 2020), (3000, 3030)]
+
+
+def story_of(house: House, answer: Answer) -> dict[str, Any]:
+    """The book's, which is written in the background."""
+    record, id = Record(house.state / "olp.db"), answer.headers["X-OLP-Request-Id"]
+    end = time.monotonic() + 10
+    while (story := record.story(id)) is None and time.monotonic() < end:
+        time.sleep(0.05)
+    assert story is not None
+    return dict(story)
+
+
+def test_N1_an_own_tool_is_counted_in_the_book_and_not_in_the_turn(
+    vibe: House, vendors: Vendors
+) -> None:
+    vendors.usage(input_tokens=1000, output_tokens=10)
+    answer = Agent(vibe, "vibe", [WEATHER]).say("go [[EVIL:bash]]")
+    assert len(asked(vendors, "vibe")) == 2
+    assert answer.json["usage"]["prompt_tokens"] == 1000
+    spent = story_of(vibe, answer)["usage"]
+    assert (spent["input"], spent["output"]) == (2000, 20)
+
+
+def test_N1_a_schema_beyond_its_bounds_is_told_in_words(vibe: House, vendors: Vendors) -> None:
+    schema = {"type": "object", "properties": {"city": {"maximum": 9007199254740992}}}
+    agent = Agent(vibe, "vibe", [function("look", schema, "Looks.")])
+    (call,) = calls_of(agent.say(f"go {call_marker('look', {'city': 'Bern'})}"))
+    assert json.loads(call.arguments) == {"city": "Bern"}
+    (told,) = [tool for tool in tools(asked(vendors, "vibe")[0]) if tool.name == "look"]
+    assert "9007199254740992" in (told.description or "")
+
+
+def test_N1_no_path_of_this_machine_goes_to_the_vendor(vibe: House, vendors: Vendors) -> None:
+    Agent(vibe, "vibe", [WEATHER]).say("hi [[OK]]")
+    vibe.chat("hi [[OK]]", "vibe/mockm")
+    for request in asked(vendors, "vibe"):
+        assert str(vibe.state) not in request.body and str(vibe.home) not in request.body
+
+
+def test_N1_the_first_word_with_tools_is_quick(vibe: House) -> None:
+    """Whatever the tools: nothing about them is known to the process that waits."""
+    seconds = []
+    for count in range(1, 6):
+        vibe.wait_until_ready(["vibe"])
+        agent = Agent(vibe, "vibe", [function(f"tool_{n}") for n in range(count)])
+        began = time.monotonic()
+        agent.say(f"go {call_marker('tool_0', {'city': 'Bern'})}")
+        middle = time.monotonic()
+        agent.give("sunny")
+        seconds.append((middle - began, time.monotonic() - middle))
+    first, turn = (min(column) for column in zip(*seconds, strict=True))
+    assert (first, turn) < (1.5, 1.0), "alone it is 0.25 s and 0.09 s"
