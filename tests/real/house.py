@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -180,9 +182,13 @@ class House:
 
 @contextmanager
 def serving(config: Mapping[str, Any], folder: Path) -> Iterator[House]:
-    """`olp serve` with `config`, in a scratch home, until the block is left."""
+    """`olp serve` with `config`, in a scratch home, until the block is left. Unless there is a
+    state already, it has a short path: the path of a socket in it may have 107 bytes, and pytest's
+    folders are long."""
     home, state = folder / "home", folder / "state"
     home.mkdir(exist_ok=True)
+    if not state.exists():
+        state = Path(tempfile.mkdtemp(prefix="olp-state-"))
     server = {"port": 0, "state_dir": str(state), "drain_s": 1, **config.get("server", {})}
     file = folder / "olp.toml"
     file.write_text(tomli_w.dumps({**config, "server": server}), encoding="utf-8")
@@ -208,3 +214,4 @@ def serving(config: Mapping[str, Any], folder: Path) -> Iterator[House]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        shutil.rmtree(state, ignore_errors=True)
