@@ -102,7 +102,7 @@ class Driver:
         """Told again by `turn.failed`, unless the CLI means to ask its vendor once more."""
         if announces_retry(said):
             return self._retried(said)
-        self._noticed = said
+        self._noticed = said[:4000]
         return []
 
     def _retried(self, said: str) -> Sequence[Event]:

@@ -109,7 +109,7 @@ _TITLE = re.compile(r"<title>\s*(.*?)\s*</title>", re.IGNORECASE | re.DOTALL)
 
 def announces_retry(said: str) -> bool:
     """Whether the CLI says that it asks its vendor once more."""
-    return _RETRY.search(said) is not None
+    return _RETRY.match(said) is not None
 
 
 def knows(said: str, *, log: bool = False) -> bool:

@@ -423,7 +423,7 @@ class Vibe(Tongue):
         self.code = code
 
     def tool(self, name: str) -> None:
-        self.stage.line({"type": "effect", "title": name})
+        self.stage.line({"id": "e1", "type": "effect", "title": name})
 
 
 TONGUES: dict[str, type[Tongue]] = {"claude": Claude, "codex": Codex, "vibe": Vibe}
