@@ -266,10 +266,10 @@ class Walk:
     def pass_on_together(self, events: Sequence[Event], now: float) -> tuple[Output, ...]:
         """What may go to the client because of `events`, which were read together. Of these, a
         failure is known before the text beside it has gone out: so it alone decides, unless
-        something of the answer has gone out before."""
+        something of the answer has gone out before, or a CLI died of which no other hop is left."""
         end = next((event for event in events if isinstance(event, Done | Failed)), None)
         if isinstance(end, Failed) and self._streaming and not self.answered:
-            events = [end]
+            events = events if _died(end) and not self._others() else [end]
         return tuple(output for event in events for output in self.pass_on(event, now))
 
     def pass_on(self, event: Event, now: float) -> tuple[Output, ...]:
@@ -369,8 +369,7 @@ class Walk:
         return (scrubbed(failed),)
 
     def _salvageable(self, attempt: _Attempt, failed: Failed) -> bool:
-        dead = failed.trouble is Trouble.SPAWN_FAILED and not failed.living
-        return dead and not self._streaming and _usable(attempt.gate)
+        return _died(failed) and not self._streaming and _usable(attempt.gate)
 
     def _move_on_or_stop(self, attempt: _Attempt, failed: Failed) -> None:
         trigger = trigger_of(failed)
@@ -468,6 +467,11 @@ _ADVANCE_EVENTS = {
 """The same where the chain goes on all the same."""
 
 _EMPTY = Failed(Trouble.EMPTY_ANSWER, "the model gave no text, no call and no refusal")
+
+
+def _died(failed: Failed) -> bool:
+    """Whether the CLI ended without a last word: what it had said may be used as it is."""
+    return failed.trouble is Trouble.SPAWN_FAILED and not failed.living
 
 
 def _usable(gate: Gate) -> bool:

@@ -962,6 +962,22 @@ def test_B1_a_failure_wins_over_text_that_has_not_gone_out(trouble: Trouble) -> 
     assert isinstance(out[0], Answering) and out[0].hops == 1
 
 
+def test_R3_of_a_cli_that_died_the_last_hop_leaves_its_text_in_a_stream_too() -> None:
+    for streaming in (True, False):
+        way = walk("claude/sonnet", streaming=streaming)
+        way.next(NOW)
+        events = [Started(), Text("half"), *fail(Trouble.SPAWN_FAILED)]
+        out = way.pass_on_together(events, NOW)
+        assert Text("half") in out and finishes(out) == [Finish.LENGTH]
+
+
+def test_B1_what_a_living_cli_said_before_its_failure_is_no_answer_on_the_last_hop() -> None:
+    way = walk("claude/sonnet")
+    way.next(NOW)
+    failed = Failed(Trouble.SPAWN_FAILED, "it tried a tool of its own", living=True)
+    assert way.pass_on_together([Started(), Text("half"), failed], NOW) == ()
+
+
 def test_B2_once_something_is_out_the_text_beside_a_failure_goes_out_too() -> None:
     way = walk()
     way.next(NOW)
