@@ -22,7 +22,7 @@ GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 """What may come before any answer, and means nothing to a client that does not wait for it."""
 
 STALLED_S = 120.0
-"""Seconds in which a client has to take the end of its answer."""
+"""A client that takes no byte for so many seconds is gone, whatever its connection says."""
 
 FIRST_LOOK_S, LAST_LOOK_S = 0.02, 15.0
 """Seconds between the first two looks whether a client that says no more still listens; each

@@ -23,7 +23,7 @@ from olp.runtime.flight import BrokenOff, Reader
 from olp.runtime.service import Service
 from olp.server import headers
 from olp.server.auth import Caller, Gatekeeper, refuse_key_in
-from olp.server.connection import GO_ON, unsupported_encoding
+from olp.server.connection import GO_ON, STALLED_S, unsupported_encoding
 from olp.server.reply import JSON, REPLY, Reply
 
 DIALECT = "openai-chat"
@@ -37,9 +37,6 @@ LARGE = 256 * 1024
 
 ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
 """What the HTTP library unpacks. It refuses by itself those of them for which it lacks a module."""
-
-CLIENT_STALLED_S = 120.0
-"""A client that takes no byte for so long is gone, whatever its connection says."""
 
 
 class ChatEndpoint:
@@ -233,7 +230,7 @@ class _Answer:
     ) -> None:
         data = b"".join(map(encoder.event, outputs))
         if data:
-            async with asyncio.timeout(CLIENT_STALLED_S):
+            async with asyncio.timeout(STALLED_S):
                 await response.write(data)
             self._visit.bytes_out += len(data)
         # A client that has read the last word may hang up before its handler is done.
