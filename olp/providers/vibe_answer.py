@@ -44,8 +44,10 @@ class Driver:
             case "message" if entry.get("role") == "assistant":
                 self._began = True
                 return [Started(), *self._message(entry)]
-            case kind if kind in HARMLESS_ENTRIES or "id" not in entry:
+            case kind if kind in HARMLESS_ENTRIES:
                 return []
+            case kind if kind not in ("effect", "callback") and "id" not in entry:
+                return []  # no entry of its history
             case kind:
                 return [tried("vibe", text(entry.get("title")) or str(kind)), Halt()]
 

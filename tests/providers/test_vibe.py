@@ -197,6 +197,11 @@ def test_M2_an_entry_of_a_tool_ends_the_process_and_so_does_one_that_nobody_know
     assert played.used == 1
 
 
+@pytest.mark.parametrize("kind", ["effect", "callback"])
+def test_M2_an_entry_of_a_tool_ends_the_process_although_it_has_no_id(kind: str) -> None:
+    assert told({"type": kind}, message("x", COMMITTED)).failed.trouble is Trouble.SPAWN_FAILED
+
+
 @pytest.mark.parametrize("role", ["user", "system", "tool", None])
 def test_N1_only_what_the_assistant_says_is_the_answer(role: Any) -> None:
     assert isinstance(told(message("x", COMMITTED, role=role)).end, Failed)
