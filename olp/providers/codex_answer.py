@@ -18,6 +18,7 @@ from typing import Any
 from olp.events import Done, Event, Failed, Reasoning, Started, Text, Trouble, Usage
 from olp.providers.base import CloseInput, Exit, Halt, Step, Write, tried
 from olp.providers.codex_failures import announces_retry, knows, retried, unfinished
+from olp.providers.notices import LOOKED_AT
 from olp.providers.wire import count, parse_line, table, text
 
 _HARMLESS_ITEMS = ("agent_message", "reasoning", "error", "todo_list")
@@ -102,7 +103,7 @@ class Driver:
         """Told again by `turn.failed`, unless the CLI means to ask its vendor once more."""
         if announces_retry(said):
             return self._retried(said)
-        self._noticed = said[:4000]
+        self._noticed = said[:LOOKED_AT]
         return []
 
     def _retried(self, said: str) -> Sequence[Event]:
