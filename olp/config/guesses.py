@@ -9,22 +9,23 @@ _CURLY = str.maketrans({**dict.fromkeys("“”„‟«»″＂", '"'), **dict.f
 _ODD_SPACES = re.compile(
     "[\u00a0\u00ad\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]"
 )
-_WORDS = re.compile(r"^(\s*[\w.\"-]+\s*=\s*)(true|false)(\s*(?:#.*)?)$", re.I)
-_SWITCH = re.compile(r"^(\s*[\w.\"-]+\s*=\s*)(yes|no|on|off)(\s*(?:#.*)?)$", re.I)
-_NUMBER = re.compile(r"^(\s*[\w.\"-]+\s*=\s*)([+-]?\d+(?:\.\d+)?)\s*(%|[A-Za-zµ]+)(\s*(?:#.*)?)$")
+_KEY_IS = r"^(\s*[\w.\"-]+\s*=\s*)"
+"""A key and its equals sign, at the beginning of a line."""
+
+_WORDS = re.compile(_KEY_IS + r"(true|false)(\s*(?:#.*)?)$", re.I)
+_SWITCH = re.compile(_KEY_IS + r"(yes|no|on|off)(\s*(?:#.*)?)$", re.I)
+_NUMBER = re.compile(_KEY_IS + r"([+-]?\d+(?:\.\d+)?)\s*(%|[A-Za-zµ]+)(\s*(?:#.*)?)$")
 _COMMA = re.compile(r"^(\s*[\w.\"-]+\s*=\s*\d+),(\d+)(\s*(?:#.*)?)$")
-_ZEROS = re.compile(r"^(\s*[\w.\"-]+\s*=\s*)0+(\d+)(\s*(?:#.*)?)$")
+_ZEROS = re.compile(_KEY_IS + r"0+(\d+)(\s*(?:#.*)?)$")
 _END = re.compile(r"^(\s*[\w.\"-]+\s*=.*?)\s*[,;]+(\s*(?:#.*)?)$")
 _COLON = re.compile(r"^(\s*[\w.\"-]+)\s*:\s*(\S.*)$")
 _TITLE = re.compile(r"^\s*([\w.-]+)\s*:\s*(#.*)?$")
-_BARE = re.compile(r"^(\s*[\w.\"-]+\s*=\s*)([^\s\"'“”„‘’\[{#=,][^\"'#\[\]{}]*?)(\s*(?:#.*)?)$")
-_LIST = re.compile(
-    r"^(\s*[\w.\"-]+\s*=\s*)((?:\"[^\"]*\"|'[^']*')\s*(?:[,>]\s*(?:\"[^\"]*\"|'[^']*')\s*)+)$"
-)
+_BARE = re.compile(_KEY_IS + r"([^\s\"'“”„‘’\[{#=,][^\"'#\[\]{}]*?)(\s*(?:#.*)?)$")
+_LIST = re.compile(_KEY_IS + r"((?:\"[^\"]*\"|'[^']*')\s*(?:[,>]\s*(?:\"[^\"]*\"|'[^']*')\s*)+)$")
 _ITEMS = re.compile(r"^(\s*(?:[\w.\"-]+\s*=\s*\[|\[)?)([^\[\]#{}=]*?)(\s*,?\s*\]?\s*(?:#.*)?)$")
 _PAIR = re.compile(r"(\"[^\"]*\"|'[^']*')(\s+)(?=[\"'])")
 _ESCAPE = re.compile(r"\"([^\"']*\\[^\"']*)\"")
-_APOSTROPHE = re.compile(r"^(\s*[\w.\"-]+\s*=\s*)'([^\"]*'[^\"]*)'(\s*(?:#.*)?)$")
+_APOSTROPHE = re.compile(_KEY_IS + r"'([^\"]*'[^\"]*)'(\s*(?:#.*)?)$")
 _HEADER = re.compile(r"^\s*[\[({<]*\s*([\w-]+(?:\s*[./ ]\s*[\w-]+)*)\s*[\])}>]*\s*:?\s*(#.*)?$")
 _BEHIND = re.compile(r"^(\s*[^\"'#=]+=\s*(?:\"[^\"]*\"|'[^']*'|[^\"'#;\s]+))\s+(?:;|//|--)\s*(.*)$")
 _REMARK = re.compile(r"^(\s*)(//|;|--|/\*|!|REM )(.*)$")
