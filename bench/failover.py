@@ -4,7 +4,7 @@
 sixteen that mock vendors tell the real CLIs over HTTP (bench/real). The exit code is 1 if anything
 fails, or if less passes on the real CLIs than is wanted.
 
-    bench/failover [--only S08 …] [--json] [--at-once 3] [--write docs/scorecard.md]
+    bench/failover [--only S08 …] [--json] [--at-once 2] [--write docs/scorecard.md]
     bench/failover --real [--chain codex-claude …] [--transport oneshot …] [--only S08 …] …
 """
 
@@ -227,7 +227,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--real", action="store_true", help="sixteen faults on the real CLIs")
     parser.add_argument("--only", nargs="+", default=[], metavar="S08", help="only these faults")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--at-once", type=int, default=3, help="faults at a time (default 3)")
+    parser.add_argument("--at-once", type=int, default=2, help="faults at a time (default 2)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the result on this page")
     more = parser.add_argument_group("with --real")
     more.add_argument("--chain", nargs="+", default=[], metavar="codex-claude")

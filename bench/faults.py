@@ -299,7 +299,7 @@ class House:
         assert self._process is not None
         if not self._ended:
             await until(lambda: not self.private(), "the private folders are gone", 8)
-            await self._slots_free()
+            await self.slots_free()
         self._process.send_signal(signal.SIGTERM)
         await until(lambda: self._ended, "the server stops")
         expect("the server's exit code", self._process.returncode, 0)
@@ -308,7 +308,7 @@ class House:
         expect("processes that were left", self._left(), [])
         expect("private folders that were left", self.private(), [])
 
-    async def _slots_free(self) -> None:
+    async def slots_free(self) -> None:
         """Every slot is given back; a moment after the process is gone will do."""
         taken: set[str] = set()
         for _ in range(100):
@@ -780,7 +780,7 @@ async def client_leaves(stage: Stage) -> Verdict:
         await until(lambda: not any(map(runs, family)), "every process is gone", 6)
         stage.waits.append(time.monotonic() - left)
         await until(lambda: not house.private(), "the private folders are gone", 2)
-        expect("slots taken", await _slots(house), 0)
+        await house.slots_free()
         house.expect_spawns(claude=2)
         after = [house.ask(f"after {number}", "claude/sonnet") for number in range(2)]
         views = [whole(answer, FIRST_TEXT) for answer in await asyncio.gather(*after)]

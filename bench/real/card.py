@@ -16,8 +16,8 @@ from bench.real.scene import Scene, Way
 from tests.real.install import Found
 
 CHAINS = (("claude", "codex"), ("codex", "claude"), ("vibe", "claude"))
-DEFAULT = ("auto",)
-"""The transports that are played, and published, where none is named: OLP's default one."""
+TRANSPORTS = ("auto", "oneshot")
+"""The transports that are played, and published, where none is named."""
 
 LONGEST_S = 300.0
 """One fault on one way that takes longer has failed."""

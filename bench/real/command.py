@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from bench import page
-from bench.real.card import CHAINS, DEFAULT, play_all, to_stderr, ways
+from bench.real.card import CHAINS, TRANSPORTS, play_all, to_stderr, ways
 from bench.real.faults import FAULTS, Fault
 from bench.real.scene import Way
 from bench.real.tell import as_json, part, short_of, table
@@ -44,13 +44,12 @@ def faults(only: Sequence[str]) -> list[Fault]:
 
 
 def on(chains: Sequence[str], transports: Sequence[str]) -> list[Way]:
-    """The ways with these chains and transports; all chains, and the default transport, where none
-    is named."""
+    """The ways with these chains and transports; all of them where none is named."""
     known = {"-".join(chain): chain for chain in CHAINS}
     if unknown := set(chains) - set(known):
         raise SystemExit(f"there is no chain {', '.join(sorted(unknown))}; {', '.join(known)} are")
     named = [chain for name, chain in known.items() if name in (chains or known)]
-    return ways(named, transports or DEFAULT)
+    return ways(named, transports or TRANSPORTS)
 
 
 def _found() -> dict[str, Found]:

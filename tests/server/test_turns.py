@@ -34,16 +34,17 @@ def stuck(go_on: GoOn) -> Turn:
 
 async def in_a_row(
     house: House, model: str, client: int, requests: int, stream: bool
-) -> Counter[int]:
-    """One client's requests, one after the other, each as soon as the one before has ended."""
-    told: Counter[int] = Counter()
+) -> Counter[int | str]:
+    """One client's requests, one after the other, each as soon as the one before has ended: how
+    many had which status, or which error."""
+    told: Counter[int | str] = Counter()
     for number in range(requests):
         answer = await house.ask(stream, ask(f"{client}.{number}", model=model))
-        told[answer.status] += 1
+        told[200 if answer.status == 200 else answer.raw.decode()] += 1
     return told
 
 
-async def four_clients(house: House, model: str) -> Counter[int]:
+async def four_clients(house: House, model: str) -> Counter[int | str]:
     each = [in_a_row(house, model, n, 50, stream=bool(n % 2)) for n in range(4)]
     async with asyncio.timeout(100):
         return sum(await asyncio.gather(*each), Counter())
