@@ -19,7 +19,7 @@ from olp.config import ProviderConfig
 from olp.events import Done, Failed, Text
 from olp.model import PRIVATE_DIR, Launch, Message, Request, Role
 from olp.providers import all_providers
-from olp.providers.base import Ready, Session, Setting, Step, Write
+from olp.providers.base import ProviderContext, Ready, Session, Step, Write
 from tests.real.install import Found
 from tests.real.vendors.client import Vendors
 
@@ -75,7 +75,7 @@ def started(cli: Found, vendors: Vendors) -> Iterator[Direct]:
         work = Path(folder) / "work"
         work.mkdir()
         environ = {"PATH": os.environ["PATH"]}
-        setting = Setting(
+        setting = ProviderContext(
             (str(cli.path),), ProviderConfig(), environ, folder, f"{folder}/own", work=str(work)
         )
         made = provider.session(provider.mocked(setting, vendors.base_url))

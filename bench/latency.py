@@ -23,9 +23,9 @@ from typing import Any
 
 from bench.direct import started
 from olp.config import ProviderConfig
+from olp.host.find_cli import find_command
 from olp.providers import all_providers
-from olp.runtime.discover import find_command
-from olp.runtime.memory import resident_mb
+from olp.runtime.process.memory import resident_mb
 from tests.real.byhand import run as by_hand
 from tests.real.house import House, configuration, serving
 from tests.real.install import Found, locate

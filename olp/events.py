@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Trouble(StrEnum):
+class ErrorCode(StrEnum):
     """Every way an attempt can fail, by the code that clients, headers and logs show."""
 
     SPAWN_FAILED = "SPAWN_FAILED"
@@ -150,7 +150,7 @@ class Failed:
     then is no answer that only lacks its end.
     """
 
-    trouble: Trouble
+    trouble: ErrorCode
     detail: str
     status: int | None = None
     resets_at: float | None = None

@@ -147,7 +147,7 @@ class Tool:
     parameters: Mapping[str, Any]
 
 
-class Ability(StrEnum):
+class Capability(StrEnum):
     """What a request may need that not every CLI can do."""
 
     TOOLS = "tools"

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from olp.config.render import Sample, reference, template
-from olp.core.triggers import CLIENT_ERROR_STATUSES, HARD_STATUSES, RULES, Rule
+from olp.core.routing.triggers import CLIENT_ERROR_STATUSES, HARD_STATUSES, RULES, Rule
 from olp.dialects.openai_chat import error_body
-from olp.events import Failed, TriggerType, Trouble
+from olp.events import ErrorCode, Failed, TriggerType
 from olp.providers import all_providers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -211,10 +211,10 @@ FALLBACK = f"""\
 
 {MADE}
 
-A chain is tried hop by hop until one answers. Whether a failure moves it on is decided by one table
-in `olp/core/triggers.py`, and only while no byte of the answer has been sent. *Hard* and *soft*
-failures move on; a soft one means that the hop was not even started. A client error, a missing
-login and a failure of an unknown kind stop the chain at once, with the name of the provider.
+A chain is tried hop by hop until one answers. Whether a failure moves it on is decided by the
+table in `olp/core/routing/triggers.py`, and only while no byte of the answer has been sent. *Hard*
+and *soft* failures move on; a soft one means that the hop was not even started. A client error, a
+missing login and a failure of an unknown kind stop the chain at once, with the name of the provider.
 
 A conversation that is too long for a model is a client error, but another model may read more. How
 much each reads, codex tells in its list of models and claude with its answers; `context` of a
@@ -289,7 +289,7 @@ def fallback() -> str:
     rows = []
     for code, rule in RULES.items():
         counted = "yes" if rule.counted_by_breaker else "no"
-        moves = LARGER if code is Trouble.CONTEXT_TOO_LONG else MOVES[rule.trigger]
+        moves = LARGER if code is ErrorCode.CONTEXT_TOO_LONG else MOVES[rule.trigger]
         rows.append((f"`{code}`", rule.trigger, moves, rule.meaning, counted))
     stop, go = (_numbers(s) for s in (CLIENT_ERROR_STATUSES, HARD_STATUSES))
     return FALLBACK + "".join(map(row, rows)) + BY_STATUS.format(stop=stop, go=go)
@@ -306,19 +306,19 @@ def errors() -> str:
     return ERRORS + "".join(map(row, early)) + PROVIDER_ERRORS + "".join(map(row, late))
 
 
-def provider_error(code: Trouble, rule: Rule) -> tuple[object, ...]:
+def provider_error(code: ErrorCode, rule: Rule) -> tuple[object, ...]:
     """One row of the second table."""
     told = error_body(Failed(code, ""))["error"]
     shown = (f"`{code}`", f"`{told['code']}`", f"`{told['type']}`", rule.status, rule.meaning)
     return (*shown, again(code, rule), rule.advice)
 
 
-def again(code: Trouble, rule: Rule) -> str:
+def again(code: ErrorCode, rule: Rule) -> str:
     """Whether the same request may succeed later."""
-    if code is Trouble.CONCURRENCY_LIMIT:
+    if code is ErrorCode.CONCURRENCY_LIMIT:
         return "retry after `Retry-After`; a client's own retry is welcome"
     fixed = (TriggerType.CLIENT_ERROR, TriggerType.AUTH_MISSING)
-    if rule.trigger in fixed or code in (Trouble.CLI_NOT_FOUND, Trouble.INCAPABLE):
+    if rule.trigger in fixed or code in (ErrorCode.CLI_NOT_FOUND, ErrorCode.INCAPABLE):
         return "final"
     return "retry after `Retry-After`" if rule.status in (429, 503) else "retry once"
 

@@ -26,11 +26,11 @@ import aiohttp
 import pytest
 import tomli_w
 
-from olp.cli import house as composition
+from olp.cli import compose as composition
 from olp.cli.running import Running, running
 from olp.runtime.log import Log
-from olp.runtime.place import RunPlace
-from olp.runtime.service import Service
+from olp.runtime.process.run_folder import RunFolder
+from olp.runtime.serving.service import Service
 from tests.fakes import NAMES
 from tests.fakes.plan import Plan
 
@@ -304,7 +304,7 @@ class House(Client):
     """A server in this process, its CLIs fakes, and a client."""
 
     def __init__(
-        self, server: Running, place: RunPlace, plan: Plan, log: io.StringIO, client: Client
+        self, server: Running, place: RunFolder, plan: Plan, log: io.StringIO, client: Client
     ) -> None:
         super().__init__(client.url, client.http)
         self.server = server
@@ -365,7 +365,7 @@ async def open_house(folder: Path, plan: Plan, tables: Tables) -> AsyncIterator[
     config = composition.read_config(str(path)).config
     text = io.StringIO()
     log = Log(text, level="debug")
-    place = RunPlace(Path(config.server.state_dir))
+    place = RunFolder(Path(config.server.state_dir))
     place.open()
     try:
         found = composition.find_providers(config)

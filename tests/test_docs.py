@@ -13,14 +13,14 @@ import click
 import pytest
 
 import olp.providers
-from olp.cli import house
+from olp.cli import compose as house
 from olp.cli.main import cli
 from olp.cli.running import running
 from olp.config import load
 from olp.config.options import sections
 from olp.providers import all_providers
 from olp.runtime.log import Log
-from olp.runtime.place import RunPlace
+from olp.runtime.process.run_folder import RunFolder
 from tests.support import CHAT, soon
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -230,7 +230,7 @@ async def ask(client: aiohttp.ClientSession, url: str, model: str) -> tuple[int,
 async def test_the_example_of_a_provider_serves(parrot: None, tmp_path: Path) -> None:
     flags: dict[tuple[str, ...], int] = {("server", "port"): 0}
     config = load(CHAIN, file="olp.toml", providers=tuple(all_providers()), flags=flags).config
-    place = RunPlace(tmp_path / "state")
+    place = RunFolder(tmp_path / "state")
     place.open()
     try:
         async with (

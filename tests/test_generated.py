@@ -13,7 +13,7 @@ import pytest
 
 from olp.config import Config, load
 from olp.config.options import sections
-from olp.core.triggers import RULES
+from olp.core.routing.triggers import RULES
 from olp.providers import all_providers
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,7 +21,7 @@ LONG_FILES: dict[str, str] = {}
 
 BROAD_EXCEPT = ("olp/server/", "olp/runtime/tasks.py")
 TASKS = ("olp/runtime/tasks.py",)
-PROCESSES = ("olp/runtime/process.py",)
+PROCESSES = ("olp/runtime/process/child.py",)
 STARTERS = {"create_subprocess_exec", "create_subprocess_shell", "subprocess_exec"}
 OS_STARTERS = {f"os.{name}" for name in ("system", "popen", "fork", "forkpty", "posix_spawn")}
 MUTATORS = {"append", "extend", "insert", "add", "update", "setdefault", "pop", "popitem"}

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from olp.cli import client, house
+from olp.cli import client
+from olp.cli import compose as house
 from olp.core.words import counted
-from olp.runtime import backup
+from olp.host import backup
 
 
 @click.command("backup")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from olp.cli import house
+from olp.cli import compose as house
 from olp.config import Config
-from olp.runtime import lan
-from olp.runtime.authority import Made, make
+from olp.host import lan
+from olp.host.authority import Made, make
 
 TRUST = """\
 Let each device trust the household authority, once. Bring it the file

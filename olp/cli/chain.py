@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from olp.cli import house
+from olp.cli import compose as house
 from olp.cli.groups import Group
 from olp.config import Config
-from olp.core.abilities import able
-from olp.core.chains import Catalogue, Chain
+from olp.core.routing.capabilities import able
+from olp.core.routing.chains import Catalogue, Chain
 from olp.errors import OLPError, RequestError
 from olp.model import Hop
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from olp.cli import house
+from olp.cli import compose as house
 from olp.cli.running import shown_by
 from olp.config import Config, Loaded, Problem
-from olp.core.quota import without_source
+from olp.core.admission.quota import without_source
 from olp.errors import OLPError
 
 

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import click
 
-from olp.cli import house
+from olp.cli import compose as house
 from olp.config import Config
 from olp.errors import OLPError
-from olp.runtime.local import LocalServer, local_servers
-from olp.runtime.tls import trusting
+from olp.host.tls import trusting
+from olp.runtime.access.local_server import LocalServer, local_servers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

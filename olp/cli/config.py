@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import click
 
-from olp.cli import client, house
+from olp.cli import client
+from olp.cli import compose as house
 from olp.cli.checkup import odd_here, wrong_here
 from olp.cli.groups import Group
 from olp.config import Config
 from olp.config.provenance import provenance, table
 from olp.errors import ConfigError
+from olp.host import service_unit as unit
 from olp.providers import all_providers
-from olp.runtime import unit
 
 CONFIG = click.option(
     "--config", "config_file", metavar="FILE", help="Use this configuration file."

@@ -13,16 +13,17 @@ from typing import Any
 import click
 
 from olp.cli import client as server
-from olp.cli import clientfile, house
+from olp.cli import clientfile
+from olp.cli import compose as house
 from olp.cli.keys import keyring_of
 from olp.config import Config
 from olp.connect import all_clients
 from olp.connect.base import ANY_KEY, PLACEHOLDER, Client, Target
 from olp.connect.known import with_told
-from olp.core.keys import TOKEN
+from olp.core.keys.key import TOKEN
 from olp.errors import OLPError
-from olp.runtime import lan
-from olp.runtime.local import local_servers
+from olp.host import lan
+from olp.runtime.access.local_server import local_servers
 
 ONLY_HERE = (
     "OLP listens only on this machine, so only clients on this machine reach it. To let others in: "

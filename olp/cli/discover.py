@@ -8,7 +8,7 @@ import json
 
 import click
 
-from olp.runtime.mdns import browse
+from olp.host.mdns import browse
 
 
 @click.command("discover")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from olp.cli import house
+from olp.cli import compose as house
 from olp.cli.checkup import odd_here, wrong_here
 from olp.config import Config
 from olp.doctor import Finding, House, Patient, examine

@@ -12,18 +12,19 @@ from typing import Any
 import click
 import msgspec
 
-from olp.cli import client, house
+from olp.cli import client
+from olp.cli import compose as house
 from olp.cli.groups import Group
 from olp.config import Config
-from olp.core import keyfile
-from olp.core.chains import AUTO
 from olp.core.days import day_of
-from olp.core.keys import MAX_PROMPT, Key, check_name, digest_of, expiry, hours, named
-from olp.core.ledger import Count
+from olp.core.keys import keyfile
+from olp.core.keys.key import MAX_PROMPT, Key, check_name, digest_of, expiry, hours, named
+from olp.core.keys.key_usage import DayUsage
+from olp.core.routing.chains import AUTO
 from olp.errors import OLPError
-from olp.runtime.keyring import Keyring, new_id, new_token
-from olp.runtime.people import limits_of
-from olp.runtime.record import Record
+from olp.runtime.access.keyring import Keyring, new_id, new_token
+from olp.runtime.access.people import limits_of
+from olp.runtime.usage.store import UsageStore
 
 CONFIG = click.option("--config", "config_file", metavar="FILE", help="Use this configuration.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -202,7 +203,7 @@ def show(name: str, config_file: str | None, as_json: bool) -> None:
             click.echo(f"{field.replace('_', ' '):16} {_plain(value)}")
 
 
-def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, Count]]:
+def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, DayUsage]]:
     keyring = keyring_of(config)
     ring = keyring.look()
     if ring.trouble:
@@ -210,16 +211,16 @@ def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, Count]]:
             f"{keyring.path}: {ring.trouble}; until that is fixed the server refuses every request"
         )
     today = day_of(time.time())
-    return ring.keys, Record(house.state_of(config) / "olp.db").people(today)
+    return ring.keys, UsageStore(house.state_of(config) / "olp.db").people(today)
 
 
-def _told(key: Key, used: Mapping[str, Count] | None = None) -> dict[str, Any]:
+def _told(key: Key, used: Mapping[str, DayUsage] | None = None) -> dict[str, Any]:
     """A key as plain data, without what is secret: the form of `--json`."""
     told = {name: value for name, value in msgspec.structs.asdict(key).items() if name != "digest"}
     told["chains"] = list(key.chains)
     told["state"] = key.state(time.time())
     if used is not None:
-        count = used.get(key.id, Count())
+        count = used.get(key.id, DayUsage())
         told |= {
             "requests_today": count.requests,
             "background_today": count.background,
@@ -228,10 +229,10 @@ def _told(key: Key, used: Mapping[str, Count] | None = None) -> dict[str, Any]:
     return told
 
 
-def _table(keys: keyfile.Keys, used: Mapping[str, Count]) -> list[str]:
+def _table(keys: keyfile.Keys, used: Mapping[str, DayUsage]) -> list[str]:
     rows = [("name", "tier", "state", "requests", "tokens", "limits")]
     for key in keys:
-        count = used.get(key.id, Count())
+        count = used.get(key.id, DayUsage())
         numbers = (f"{count.requests:,}", f"{count.tokens:,}")
         state = key.state(time.time())
         rows.append((key.name, _tier(key), state, *numbers, _limits_text(key)))

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from olp.cli import book, client
-from olp.runtime.accounts import Accounts
+from olp.cli import client
+from olp.cli import usage_store as book
+from olp.runtime.usage.report import UsageReport
 
 POLL_S = 0.5
 """How often `--follow` looks for more."""
@@ -52,7 +53,7 @@ def command(
 
 
 def _follow(
-    accounts: Accounts, persons: Collection[str] | None, last: int, failed: bool, as_json: bool
+    accounts: UsageReport, persons: Collection[str] | None, last: int, failed: bool, as_json: bool
 ) -> None:
     try:
         while True:

@@ -10,12 +10,13 @@ from typing import Any
 
 import click
 
-from olp.cli import client, house
+from olp.cli import client
+from olp.cli import compose as house
 from olp.cli.groups import Group
 from olp.config import Config
 from olp.core.words import counted
 from olp.runtime.log import Log
-from olp.runtime.place import RunPlace
+from olp.runtime.process.run_folder import RunFolder
 
 
 @click.group("quota", cls=Group, invoke_without_command=True)
@@ -76,7 +77,7 @@ def _plans(config: Config, link: client.Link, *, refresh: bool) -> Mapping[str, 
 
 
 async def _without_server(config: Config, *, refresh: bool) -> Mapping[str, Any]:
-    place = RunPlace(house.state_of(config))
+    place = RunFolder(house.state_of(config))
     place.open()
     try:
         service = house.build(config, house.find_providers(config), place, Log(level="error"))

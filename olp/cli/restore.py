@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from olp.cli import house
+from olp.cli import compose as house
 from olp.config import Here, load
 from olp.core.words import counted
+from olp.host import backup
 from olp.providers import all_providers
-from olp.runtime import backup
 
 
 @click.command("restore")

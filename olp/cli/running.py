@@ -12,18 +12,18 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from msgspec import structs
 
-from olp.cli import house
+from olp.cli import compose as house
 from olp.cli.metrics_site import MetricsSite
 from olp.config import Config
 from olp.errors import OLPError, StartError
-from olp.runtime.local import LocalToken
+from olp.host.mdns import announce
+from olp.host.systemd import Supervisor
+from olp.host.tls import Identity, identity
+from olp.runtime.access.local_server import LocalToken
 from olp.runtime.log import Log
-from olp.runtime.mdns import announce
-from olp.runtime.notify import Supervisor
-from olp.runtime.place import RunPlace
-from olp.runtime.service import Service
+from olp.runtime.process.run_folder import RunFolder
+from olp.runtime.serving.service import Service
 from olp.runtime.tasks import Tasks
-from olp.runtime.tls import Identity, identity
 from olp.server.app import Server
 from olp.server.door import Doors, GuardedRunner
 
@@ -41,7 +41,7 @@ class Running:
         self,
         config: Config,
         service: Service,
-        place: RunPlace,
+        place: RunFolder,
         log: Log,
         shown: Identity | None,
     ) -> None:
@@ -170,7 +170,7 @@ def shown_by(config: Config) -> Identity | None:
 
 @asynccontextmanager
 async def running(
-    config: Config, found: Mapping[str, house.Found], place: RunPlace, log: Log
+    config: Config, found: Mapping[str, house.Found], place: RunFolder, log: Log
 ) -> AsyncIterator[Running]:
     """The server over an opened `place`; leaving the block ends every answer and closes it.
 

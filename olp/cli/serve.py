@@ -17,16 +17,16 @@ from typing import Any
 import click
 
 from olp import __version__
-from olp.cli import house
+from olp.cli import compose as house
 from olp.cli.checkup import odd_here
 from olp.cli.running import Read, run, running
 from olp.config import Config, Problem
 from olp.errors import StartError
-from olp.runtime.keyring import Keyring, Ring
+from olp.host.systemd import Supervisor
+from olp.runtime.access.keyring import Keyring, Ring
 from olp.runtime.log import LEVELS, Libraries, Log
-from olp.runtime.notify import Supervisor
-from olp.runtime.place import RunPlace
-from olp.runtime.service import Service
+from olp.runtime.process.run_folder import RunFolder
+from olp.runtime.serving.service import Service
 
 EXAMPLE = '{"model":"auto","stream":true,"messages":[{"role":"user","content":"hi"}]}'
 
@@ -62,7 +62,7 @@ def command(
 
     config, found = read()
     logging.getLogger().addHandler(Libraries(log))
-    place = RunPlace(_state(config, demo=demo), house.state_of(config) if demo else None)
+    place = RunFolder(_state(config, demo=demo), house.state_of(config) if demo else None)
     swept = place.open()
     try:
         if not demo:
@@ -159,7 +159,7 @@ def _nothing_found(found: Mapping[str, house.Found]) -> str:
 async def _serve(
     config: Config,
     found: Mapping[str, house.Found],
-    place: RunPlace,
+    place: RunFolder,
     log: Log,
     read: Read,
     notes: Notes,

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import click
 
-from olp.cli import client, house
+from olp.cli import client
+from olp.cli import compose as house
 from olp.cli.groups import Group
 from olp.config import Config
 from olp.errors import OLPError
-from olp.runtime import unit
-from olp.runtime.process import run
+from olp.host import service_unit as unit
+from olp.runtime.process.child import run
 
 CONFIG = click.option(
     "--config", "config_file", metavar="FILE", help="Use this configuration file."

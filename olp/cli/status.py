@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from olp.cli import book, client
+from olp.cli import client
+from olp.cli import usage_store as book
 from olp.cli.quota import pictures, used_up
 from olp.core.words import counted
 from olp.errors import OLPError

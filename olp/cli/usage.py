@@ -11,9 +11,10 @@ from typing import Any
 
 import click
 
-from olp.cli import book, client
+from olp.cli import client
+from olp.cli import usage_store as book
 from olp.core.words import counted
-from olp.runtime.accounts import BY, SINCE, By
+from olp.runtime.usage.report import BY, SINCE, By
 
 BAR = 20
 """Characters of the longest bar."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import click
 
-from olp.cli import book, client
+from olp.cli import client
+from olp.cli import usage_store as book
 from olp.errors import OLPError
-from olp.runtime.accounts import Accounts
-from olp.runtime.record import Record
+from olp.runtime.usage.report import UsageReport
+from olp.runtime.usage.store import UsageStore
 
 
 @click.command("why")
@@ -25,7 +26,7 @@ def command(request_id: str | None, last: bool, config_file: str | None, as_json
     request."""
     if request_id is not None and last:
         raise click.UsageError("give a request id or --last, not both")
-    record = Record(book.state_in_use(client.configured(config_file)) / "olp.db")
+    record = UsageStore(book.state_in_use(client.configured(config_file)) / "olp.db")
     story = record.story(request_id)
     if story is None and record.trouble:
         raise OLPError(f"the record cannot be read: {record.trouble}")
@@ -35,9 +36,9 @@ def command(request_id: str | None, last: bool, config_file: str | None, as_json
     click.echo(json.dumps(story, indent=2) if as_json else "\n".join(told(story)))
 
 
-def _tell_line(record: Record, request_id: str | None, as_json: bool) -> None:
+def _tell_line(record: UsageStore, request_id: str | None, as_json: bool) -> None:
     """Of what was refused, shared another's answer or is long ago, the book has a line."""
-    found = Accounts(record).requests(request_id=request_id) if request_id else []
+    found = UsageReport(record).requests(request_id=request_id) if request_id else []
     if not found:
         if request_id is None:
             raise OLPError("no request is on record yet")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from olp.config import ServerConfig
-from olp.core.chains import Catalogue
+from olp.core.routing.chains import Catalogue
 from olp.doctor import certificate, clis, machine, service
 from olp.doctor.finding import Finding, Patient, Say
 from olp.doctor.lab import open_lab

@@ -9,7 +9,7 @@ from olp.config import ServerConfig
 from olp.core.words import counted
 from olp.doctor.finding import Finding
 from olp.errors import StartError
-from olp.runtime.tls import identity
+from olp.host.tls import identity
 
 
 def check_certificate(server: ServerConfig) -> Iterator[Finding]:

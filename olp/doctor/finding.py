@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from olp.providers.base import Provider, Setting
+from olp.providers.base import Provider, ProviderContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Patient:
     """
 
     provider: Provider
-    setting: Setting
+    setting: ProviderContext
     installed: bool
     enabled: bool
     needed: bool

@@ -24,9 +24,9 @@ from olp.doctor.lab import Bystander, Lab, Lingering, OneTurn
 from olp.doctor.trap import Trap, attempts, lay
 from olp.doctor.vendor import Asked, MockVendor, tool_names
 from olp.events import Event, Failed, Text
-from olp.model import Ability, Launch, Message, Request, Role, Tool
-from olp.providers.base import Driver, Setting
-from olp.providers.environment import ALLOWED
+from olp.model import Capability, Launch, Message, Request, Role, Tool
+from olp.providers.base import Driver, ProviderContext
+from olp.providers.shared.environment import ALLOWED
 
 RUN_S = 45.0
 """The longest that one run may take; the slowest CLI needs 6 s on two free cores."""
@@ -69,12 +69,14 @@ class Way:
         launch, session = started
         return launch, OneTurn(session, request, model, now)
 
-    def _setting(self) -> Setting:
+    def _setting(self) -> ProviderContext:
         """Nothing of the owner's: no login, no option that could lead to a real vendor."""
         theirs, home = self.patient.setting, str(self.trap.home)
         environ = {name: value for name, value in theirs.environ.items() if name in ALLOWED}
         work = str(self.lab.work)
-        return Setting(theirs.command, ProviderConfig(), environ, home, f"{home}/own", work=work)
+        return ProviderContext(
+            theirs.command, ProviderConfig(), environ, home, f"{home}/own", work=work
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ async def check_isolation(patient: Patient, lab: Lab) -> Finding:
         # One way after the other: a slow machine should not fail for being asked too much at once.
         way = Way(patient, lay(lab.private), lab, ahead)
         outcomes += await asyncio.gather(_read(way), _act(way))
-    if options.transport == "auto" and Ability.TOOLS in patient.provider.facts.can:
+    if options.transport == "auto" and Capability.TOOLS in patient.provider.facts.can:
         outcomes.append(await _act(Way(patient, lay(lab.private), lab, ahead=True, tools=(PROBE,))))
     problems = dict.fromkeys(p for outcome in outcomes for p in outcome.problems)
     name = f"{patient.name}.isolation"

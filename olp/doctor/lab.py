@@ -12,13 +12,13 @@ from datetime import datetime
 from pathlib import Path
 
 from olp.errors import StartError
-from olp.events import Done, Event, Failed, Trouble
+from olp.events import Done, ErrorCode, Event, Failed
 from olp.model import Launch, Request
 from olp.providers.base import Callee, CloseInput, Driver, Exit, Ready, Session, Settle, Step
 from olp.runtime.log import Log
-from olp.runtime.removal import remove
+from olp.runtime.process.removal import remove
+from olp.runtime.process.worker import Worker
 from olp.runtime.tasks import Tasks
-from olp.runtime.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Lab:
                 events += more
                 if not more and time.monotonic() >= until:
                     late = f"it did not end within {seconds:g} s"
-                    events.append(Failed(Trouble.SPAWN_TIMEOUT, late))
+                    events.append(Failed(ErrorCode.SPAWN_TIMEOUT, late))
         return events
 
 

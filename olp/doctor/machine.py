@@ -14,12 +14,12 @@ from pathlib import Path
 import aiohttp
 
 from olp.config import ServerConfig
-from olp.core.chains import Catalogue
+from olp.core.routing.chains import Catalogue
 from olp.doctor.finding import Finding, Patient
 from olp.doctor.lab import Lab, Listener
 from olp.events import Failed
 from olp.model import Launch
-from olp.runtime.place import RunPlace
+from olp.runtime.process.run_folder import RunFolder
 
 ASK_S = 3.0
 """How long whoever holds the port may take to say who it is."""
@@ -80,7 +80,7 @@ async def _is_olp(server: ServerConfig) -> bool:
 
 def check_folders(state: Path | None) -> list[Finding]:
     """Whether what OLP keeps is its own alone, and can be written."""
-    place = RunPlace(state)
+    place = RunFolder(state)
     folders = {"state": place.state, "work": place.work, "private": place.private}
     findings = [check_folder(f"folder.{name}", path) for name, path in folders.items()]
     if findings[1].ok and place.work.is_dir() and any(place.work.iterdir()):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from olp.core.words import counted
 from olp.doctor.finding import Finding
-from olp.runtime.place import RunPlace
-from olp.runtime.tables import NewerFile, opened_to_read
+from olp.runtime.process.run_folder import RunFolder
+from olp.runtime.usage.schema import NewerFile, opened_to_read
 
 NAME = "record"
 
@@ -21,7 +21,7 @@ ROOM_MB = 50
 
 async def check_record(state: Path | None) -> Finding:
     """The file of the record; what is looked at takes a second at most."""
-    return await asyncio.to_thread(_check, RunPlace(state).state / "olp.db")
+    return await asyncio.to_thread(_check, RunFolder(state).state / "olp.db")
 
 
 def _check(path: Path) -> Finding:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from olp.doctor.finding import Finding, Patient
-from olp.runtime import unit
+from olp.host import service_unit as unit
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 """About what a service gets that says nothing."""

@@ -15,9 +15,9 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import structs
 
 from olp.config import ProviderConfig
-from olp.events import Event, Failed, Trouble
-from olp.model import Ability, Launch, Request
-from olp.providers.wire import line_of
+from olp.events import ErrorCode, Event, Failed
+from olp.model import Capability, Launch, Request
+from olp.providers.shared.wire import line_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Exit:
 
 def ended(cli: str, what: str, *, by_model: bool = False) -> Failed:
     """The CLI did `what` it may not, and its process is ended."""
-    return Failed(Trouble.SPAWN_FAILED, f"{cli} {what}; OLP ended it", by_model=by_model)
+    return Failed(ErrorCode.SPAWN_FAILED, f"{cli} {what}; OLP ended it", by_model=by_model)
 
 
 def tried(cli: str, tool: str) -> Failed:
@@ -183,7 +183,7 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ProviderInfo:
     """What is known of a CLI before it is started.
 
     `rank` orders the providers in the chain `auto`; rank 0 is used only on demand.
@@ -216,17 +216,17 @@ class Facts:
     inert_tools: tuple[str, ...] = ()
     opening_s: float | None = None
     windows: tuple[str, ...] = ()
-    can: tuple[Ability, ...] = (Ability.SCHEMA, Ability.EFFORT)
+    can: tuple[Capability, ...] = (Capability.SCHEMA, Capability.EFFORT)
 
 
-def login_hint(facts: Facts) -> str:
+def login_hint(facts: ProviderInfo) -> str:
     """What to tell about a missing login: never the vendor's words, which speak of a key or a
     status that the person asking does not have."""
     return f"{facts.title} is not logged in on the server; its owner can run: {facts.login}"
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ProviderContext:
     """Where a provider runs: its resolved command, its options, and the server's surroundings.
 
     `environ` is OLP's own environment, of which only allow-listed names reach a child. `home` is
@@ -245,12 +245,12 @@ class Setting:
 
 
 def adapted(
-    setting: Setting,
+    setting: ProviderContext,
     *,
     env: Mapping[str, str],
     args: Sequence[str] = (),
     config: Mapping[str, Any] | None = None,
-) -> Setting:
+) -> ProviderContext:
     """`setting` with more in the owner's options: they come last and so win."""
     options = structs.replace(
         setting.config,
@@ -265,28 +265,28 @@ class Provider(Protocol):
     """One CLI."""
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ProviderInfo:
         """What is known of it."""
 
     def launch(
-        self, request: Request, model: str, setting: Setting, now: datetime
+        self, request: Request, model: str, setting: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
         """How to start the CLI for `request`, and the driver of that process. `now` is local."""
 
-    def probes(self, setting: Setting) -> Mapping[str, Launch]:
+    def probes(self, setting: ProviderContext) -> Mapping[str, Launch]:
         """Commands that cost no quota, for the doctor: `version` and, where there is one, `login`
         (exit code 0 means that a login is present)."""
 
     def session(
-        self, setting: Setting, request: Request | None = None, model: str = ""
+        self, setting: ProviderContext, request: Request | None = None, model: str = ""
     ) -> tuple[Launch, Session] | None:
         """How to start the CLI ahead of any request, and the protocol of it; None if it cannot.
         With a `request` for `model`, which a one-shot cannot answer, it is started for that."""
 
-    def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
+    def survey(self, setting: ProviderContext) -> Sequence[tuple[Launch, Driver]]:
         """How to ask the CLI, without spending quota, for its models (Listed), for what is left of
         the plan (Quota) and for what its launches need (Keep); nothing if it cannot be asked."""
 
-    def mocked(self, setting: Setting, url: str) -> Setting:
+    def mocked(self, setting: ProviderContext, url: str) -> ProviderContext:
         """`setting` with the CLI pointed at a stand-in for its vendor at `url` (without a path),
         and with a login that no vendor accepts: for the doctor's self-test and for tests."""

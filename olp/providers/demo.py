@@ -11,10 +11,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from olp.model import Launch, Request
-from olp.providers.base import Driver, Facts, Setting
+from olp.providers.base import Driver, ProviderContext, ProviderInfo
 from olp.providers.claude import Claude
 
-FACTS = Facts(
+FACTS = ProviderInfo(
     name="demo",
     rank=0,
     title="Demo",
@@ -36,24 +36,26 @@ class Demo:
         self._claude = Claude()
 
     def launch(
-        self, request: Request, model: str, setting: Setting, now: datetime
+        self, request: Request, model: str, setting: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
         return self._claude.launch(request, model, _as_module(setting), now)
 
-    def session(self, setting: Setting, request: Request | None = None, model: str = "") -> None:
+    def session(
+        self, setting: ProviderContext, request: Request | None = None, model: str = ""
+    ) -> None:
         return None  # it starts at once as it is
 
-    def survey(self, setting: Setting) -> Sequence[tuple[Launch, Driver]]:
+    def survey(self, setting: ProviderContext) -> Sequence[tuple[Launch, Driver]]:
         return ()  # its models are known, and it has no plan
 
-    def probes(self, setting: Setting) -> Mapping[str, Launch]:
+    def probes(self, setting: ProviderContext) -> Mapping[str, Launch]:
         return {"version": self._claude.probes(_as_module(setting))["version"]}
 
-    def mocked(self, setting: Setting, url: str) -> Setting:
+    def mocked(self, setting: ProviderContext, url: str) -> ProviderContext:
         return setting
 
 
-def _as_module(setting: Setting) -> Setting:
+def _as_module(setting: ProviderContext) -> ProviderContext:
     """The stand-in's command; the real Claude's login is not for it."""
     environ = {k: v for k, v in setting.environ.items() if k not in Claude.facts.passes}
     return replace(setting, command=(*setting.command, "-m", "olp.demo"), environ=environ)

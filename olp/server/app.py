@@ -10,9 +10,9 @@ from aiohttp import web
 from olp import __version__
 from olp.config import Config
 from olp.errors import RequestError
-from olp.model import Ability
+from olp.model import Capability
 from olp.runtime.log import described
-from olp.runtime.service import ModelEntry, Service
+from olp.runtime.serving.service import ModelEntry, Service
 from olp.server import headers
 from olp.server.auth import Gatekeeper, check_owner
 from olp.server.connect import ConnectPage
@@ -232,7 +232,7 @@ def _model(entry: ModelEntry) -> dict[str, Any]:
         "created": entry.created,
         "owned_by": entry.owned_by,
         **({} if entry.context is None else dict.fromkeys(reads, entry.context)),
-        "capabilities": {ability.value: ability in entry.can for ability in Ability},
+        "capabilities": {ability.value: ability in entry.can for ability in Capability},
         "olp_hops": entry.hops,
     }
 

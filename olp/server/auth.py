@@ -17,9 +17,9 @@ from aiohttp import web
 
 from olp.config import ServerConfig
 from olp.errors import RequestError
-from olp.runtime.keyring import Ring
+from olp.runtime.access.keyring import Ring
+from olp.runtime.access.people import Caller, People
 from olp.runtime.log import Log
-from olp.runtime.people import Caller, People
 from olp.server.throttle import Throttle
 
 __all__ = ["Caller", "Gatekeeper", "check_owner", "refuse_key_in"]

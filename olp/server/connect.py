@@ -17,9 +17,9 @@ from olp.connect import all_clients
 from olp.connect.base import ANY_KEY, PLACEHOLDER, Target
 from olp.connect.page import HEADERS, page
 from olp.errors import RequestError
-from olp.model import Ability
-from olp.runtime.people import Caller
-from olp.runtime.service import ModelEntry, Service
+from olp.model import Capability
+from olp.runtime.access.people import Caller
+from olp.runtime.serving.service import ModelEntry, Service
 from olp.server.auth import Gatekeeper
 
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
@@ -58,7 +58,7 @@ def _with_model(target: Target, entry: ModelEntry | None) -> Target:
     """`target` with the model that the page is made out for."""
     if entry is None:
         return target
-    context, sees = entry.context or target.context, Ability.IMAGES in entry.can
+    context, sees = entry.context or target.context, Capability.IMAGES in entry.can
     return dataclasses.replace(target, model=entry.id, context=context, sees=sees)
 
 

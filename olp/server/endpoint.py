@@ -17,10 +17,10 @@ from olp.config import Config
 from olp.dialects import openai_chat
 from olp.errors import RequestError
 from olp.events import Answering, Done, Failed, Output, Refused
-from olp.runtime.book import Visit
-from olp.runtime.fetch import Fetcher
-from olp.runtime.flight import BrokenOff, Reader
-from olp.runtime.service import Service
+from olp.runtime.serving.fetch import Fetcher
+from olp.runtime.serving.service import Service
+from olp.runtime.serving.shared_answer import BrokenOff, Reader
+from olp.runtime.usage.request_log import RequestEntry
 from olp.server import headers
 from olp.server.auth import Caller, Gatekeeper, refuse_key_in
 from olp.server.connection import GO_ON, STALLED_S, unsupported_encoding
@@ -151,7 +151,7 @@ class _Answer:
         order: openai_chat.Order,
         caller: Caller,
         reader: Reader,
-        visit: Visit,
+        visit: RequestEntry,
     ) -> None:
         self._endpoint = endpoint
         self._http = http

@@ -23,14 +23,14 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from olp import __version__
-from olp.runtime.tally import Histogram, Tally
+from olp.runtime.usage.counters import Counters, Histogram
 
 __all__ = ["CONTENT_TYPE", "exposition"]
 
 Health = Mapping[str, Any]
 
 
-def exposition(health: Health, tally: Tally, *, people: bool) -> bytes:
+def exposition(health: Health, tally: Counters, *, people: bool) -> bytes:
     """All of it as text."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_House(health, tally, people))
@@ -39,7 +39,7 @@ def exposition(health: Health, tally: Tally, *, people: bool) -> bytes:
 
 
 class _House(Collector):
-    def __init__(self, health: Health, tally: Tally, people: bool) -> None:
+    def __init__(self, health: Health, tally: Counters, people: bool) -> None:
         self._health = health
         self._tally = tally
         self._people = people
@@ -58,7 +58,7 @@ class _House(Collector):
 # --- what is counted ---------------------------------------------------------------------------
 
 
-def _counted(tally: Tally, people: bool) -> Iterator[Metric]:
+def _counted(tally: Counters, people: bool) -> Iterator[Metric]:
     yield _counter(
         "olp_requests",
         "Requests of known persons that are over, by how they ended for the client",
@@ -107,7 +107,7 @@ def _counter(
     return family
 
 
-def _timed(tally: Tally) -> Iterator[Metric]:
+def _timed(tally: Counters) -> Iterator[Metric]:
     for name, about, found in (
         ("olp_first_content_seconds", "From a request to the first of its answer", tally.first),
         ("olp_request_duration_seconds", "From a request to its end", tally.total),

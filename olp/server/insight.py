@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from olp.config import Config
-from olp.runtime.service import Service
+from olp.runtime.serving.service import Service
 from olp.server.auth import Gatekeeper, check_owner
 from olp.server.reply import json_response
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from olp.runtime.place import RunPlace
+from olp.runtime.process.run_folder import RunFolder
 from tests.cli.conftest import Olp
 from tests.cli.inside import inside
 
@@ -87,7 +87,7 @@ def test_a_running_server_refuses_to_be_replaced(
     olp: Olp, home: Path, config: Path, tmp_path: Path
 ) -> None:
     archive = tmp_path / "olp.tar.gz"
-    place = RunPlace(home / "state")
+    place = RunFolder(home / "state")
     (home / "state" / "work").rmdir()
     place.open()
     try:

@@ -15,8 +15,8 @@ import pytest
 from cryptography import x509
 
 from olp.errors import OLPError
-from olp.runtime.authority import SERVER_DAYS, make
-from olp.runtime.tls import identity
+from olp.host.authority import SERVER_DAYS, make
+from olp.host.tls import identity
 from tests.cli.conftest import Olp
 from tests.cli.inside import inside
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from olp.core.keys import TOKEN, digest_of, find
-from olp.core.ledger import Count
-from olp.runtime.keyring import FILE, Keyring
-from olp.runtime.record import Record
+from olp.core.keys.key import TOKEN, digest_of, find
+from olp.core.keys.key_usage import DayUsage
+from olp.runtime.access.keyring import FILE, Keyring
+from olp.runtime.usage.store import UsageStore
 from tests.cli.conftest import Olp
 from tests.fakes import install
 
@@ -166,10 +166,10 @@ def test_what_was_used_today_is_listed(olp: Olp, state: Path) -> None:
     from datetime import datetime
 
     made = olp("keys", "add", "Anna", "--json").json
-    record = Record(state / "olp.db")
+    record = UsageStore(state / "olp.db")
     record.open()
     day = datetime.now().strftime("%Y-%m-%d")
-    record.count_person(day, made["id"], Count(1234, 5_000_000, 17))
+    record.count_person(day, made["id"], DayUsage(1234, 5_000_000, 17))
     record.written().result(10)
     record.close()
     told = olp("keys", "show", "Anna", "--json").json

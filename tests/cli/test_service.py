@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from olp.doctor.service import check_service
-from olp.runtime import unit
-from olp.runtime.notify import Supervisor
+from olp.host import service_unit as unit
+from olp.host.systemd import Supervisor
 from tests.cli.conftest import Olp
 from tests.cli.inside import inside
 from tests.doctor.conftest import MakePatient, patient

@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from olp.cli import status, why
-from olp.runtime.local import LocalToken
-from olp.runtime.record import Record
-from olp.runtime.row import Row
-from olp.runtime.tables import VERSION
+from olp.runtime.access.local_server import LocalToken
+from olp.runtime.usage.entries import RequestRow
+from olp.runtime.usage.schema import VERSION
+from olp.runtime.usage.store import UsageStore
 from tests.cli.conftest import Olp
 from tests.cli.inside import inside
 from tests.runtime.bookkeeping import old_file, row
@@ -65,10 +65,10 @@ def config(tmp_path: Path, state: Path) -> Path:
     return file
 
 
-def write(state: Path, *rows: Row) -> None:
+def write(state: Path, *rows: RequestRow) -> None:
     """Put these in the book; `a1` is Anna, and so on."""
     names = {"a1": "Anna", "b2": "Ben", "c3": "Cleo"}
-    record = Record(state / "olp.db")
+    record = UsageStore(state / "olp.db")
     record.open()
     for one in rows:
         record.ended(one, names[one.person])
@@ -133,7 +133,7 @@ def test_usage_as_CSV(run: Olp, state: Path) -> None:
         "Cleo": "1",
     }
     assert lines[0]["cost_estimate_usd"] == "0.5" and lines[1]["cost_estimate_usd"] == ""
-    record = Record(state / "olp.db")
+    record = UsageStore(state / "olp.db")
     record.open()
     record.ended(row(ago(0), person="x"), "=cmd()")
     record.close()
@@ -500,7 +500,7 @@ def story(**changed: Any) -> dict[str, Any]:
 
 def test_why_tells_the_last_request_where_none_is_named(run: Olp, state: Path) -> None:
     assert "no request is on record yet" in run("why").err
-    record = Record(state / "olp.db")
+    record = UsageStore(state / "olp.db")
     record.open()
     record.keep(story())
     record.close()
@@ -532,7 +532,7 @@ def test_why_says_nothing_of_what_did_not_happen(changed: dict[str, Any], words:
 
 
 def test_a_model_is_one_row_whatever_a_chain_calls_it(run: Olp, state: Path) -> None:
-    record = Record(state / "olp.db")
+    record = UsageStore(state / "olp.db")
     record.open()
     record.ended(row(id="n1", person="a1", model="claude-sonnet-5"), "Anna", "sonnet")
     record.close()

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from olp.config import BackgroundConfig, BackgroundShape
-from olp.core.background import KNOWN, LOOKED_AT, Shapes
+from olp.core.keys.background import KNOWN, LOOKED_AT, Shapes
 from olp.model import Message, Request, Role
 
 OPEN_WEBUI_TITLE = """### Task:

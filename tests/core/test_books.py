@@ -9,16 +9,16 @@ from datetime import datetime, time
 import pytest
 
 from olp.config import BreakerConfig, ChainConfig, Thresholds
-from olp.core.books import Books, Now, Pass
-from olp.core.slots import Slots
-from olp.events import Done, Failed, Trouble, Window
+from olp.core.admission.admission import Admission, Now, Permit
+from olp.core.admission.slots import Slots
+from olp.events import Done, ErrorCode, Failed, Window
 from olp.model import Hop
 
 SONNET, OPUS = Hop("claude", "sonnet"), Hop("claude", "opus")
 WALL = 1_800_000_000.0
 DAY = "2027-01-15"
-QUOTA = Failed(Trouble.QUOTA_EXHAUSTED, "session limit", resets_at=WALL + 600)
-DEAD = Failed(Trouble.SPAWN_FAILED, "claude exited with code 1")
+QUOTA = Failed(ErrorCode.QUOTA_EXHAUSTED, "session limit", resets_at=WALL + 600)
+DEAD = Failed(ErrorCode.SPAWN_FAILED, "claude exited with code 1")
 ONCE_A_DAY = Thresholds(daily_request_count_threshold=1)
 
 
@@ -26,18 +26,18 @@ def at(seconds: float = 0.0) -> Now:
     return Now(seconds, WALL + seconds, DAY)
 
 
-def books(slots: int = 4, limits: Mapping[str, Thresholds] | None = None) -> Books:
-    return Books(Slots({"claude": slots, "codex": slots}), BreakerConfig(), limits or {})
+def books(slots: int = 4, limits: Mapping[str, Thresholds] | None = None) -> Admission:
+    return Admission(Slots({"claude": slots, "codex": slots}), BreakerConfig(), limits or {})
 
 
-def granted(one: Books, hop: Hop = SONNET, now: float = 0.0, *, forced: bool = False) -> Pass:
+def granted(one: Admission, hop: Hop = SONNET, now: float = 0.0, *, forced: bool = False) -> Permit:
     right = one.enter(hop, None, at(now), forced=forced)
-    assert isinstance(right, Pass), right
+    assert isinstance(right, Permit), right
     return right
 
 
 def refused(
-    one: Books,
+    one: Admission,
     hop: Hop = SONNET,
     now: float = 0.0,
     chain: Thresholds | None = None,
@@ -49,7 +49,7 @@ def refused(
     return right
 
 
-def with_open_circuit(one: Books, hop: Hop = SONNET) -> Books:
+def with_open_circuit(one: Admission, hop: Hop = SONNET) -> Admission:
     for _ in range(3):
         one.note(hop, DEAD, at())
     return one
@@ -61,15 +61,15 @@ def with_open_circuit(one: Books, hop: Hop = SONNET) -> Books:
 def test_E4_F3_D1_the_order_is_hold_threshold_breaker_slot() -> None:
     one = books(slots=1, limits={"claude": ONCE_A_DAY})
     with granted(one):
-        assert refused(one, now=0).trouble is Trouble.SOFT_TRIGGER
+        assert refused(one, now=0).trouble is ErrorCode.SOFT_TRIGGER
         with_open_circuit(one)
         one.note(SONNET, QUOTA, at())
-        assert refused(one).trouble is Trouble.QUOTA_HOLD
+        assert refused(one).trouble is ErrorCode.QUOTA_HOLD
         one.holds.clear()
-        assert refused(one).trouble is Trouble.SOFT_TRIGGER
+        assert refused(one).trouble is ErrorCode.SOFT_TRIGGER
         no_limit = Thresholds(daily_request_count_threshold=1000)
-        assert refused(one, chain=no_limit).trouble is Trouble.CIRCUIT_OPEN
-        assert refused(one, chain=no_limit, forced=True).trouble is Trouble.CONCURRENCY_LIMIT
+        assert refused(one, chain=no_limit).trouble is ErrorCode.CIRCUIT_OPEN
+        assert refused(one, chain=no_limit, forced=True).trouble is ErrorCode.CONCURRENCY_LIMIT
 
 
 def test_E4_F3_what_is_refused_takes_nothing() -> None:
@@ -84,7 +84,7 @@ def test_E4_F3_what_is_refused_takes_nothing() -> None:
 
 def test_F3_an_open_circuit_is_refused_with_the_time_it_is_due() -> None:
     skipped = refused(with_open_circuit(books()), now=20)
-    assert skipped.trouble is Trouble.CIRCUIT_OPEN
+    assert skipped.trouble is ErrorCode.CIRCUIT_OPEN
     assert skipped.resets_at == WALL + 60
     assert "40 s" in skipped.detail
 
@@ -92,21 +92,21 @@ def test_F3_an_open_circuit_is_refused_with_the_time_it_is_due() -> None:
 def test_F4_a_forced_attempt_passes_the_breaker_and_nothing_else() -> None:
     one = with_open_circuit(books(slots=1))
     with granted(one, forced=True):
-        assert refused(one, forced=True).trouble is Trouble.CONCURRENCY_LIMIT
+        assert refused(one, forced=True).trouble is ErrorCode.CONCURRENCY_LIMIT
     one.note(SONNET, QUOTA, at())
-    assert refused(one, forced=True).trouble is Trouble.QUOTA_HOLD
+    assert refused(one, forced=True).trouble is ErrorCode.QUOTA_HOLD
 
 
 def test_D1_a_full_provider_is_told_as_it_is_and_is_no_probe() -> None:
     one = with_open_circuit(books(slots=1))
     taken = granted(one, OPUS)
     full = refused(one, now=60)
-    assert full.trouble is Trouble.CONCURRENCY_LIMIT
+    assert full.trouble is ErrorCode.CONCURRENCY_LIMIT
     assert "providerName=claude maxConcurrent=1 activeSpawns=1" in full.detail
     with taken:
         pass
     with granted(one, now=60):
-        assert refused(one, now=60).trouble is Trouble.CIRCUIT_OPEN, "this one is the probe"
+        assert refused(one, now=60).trouble is ErrorCode.CIRCUIT_OPEN, "this one is the probe"
 
 
 def test_E1_the_chains_thresholds_go_before_the_providers() -> None:
@@ -115,19 +115,19 @@ def test_E1_the_chains_thresholds_go_before_the_providers() -> None:
     full = ChainConfig(hops=("claude/sonnet",), five_hour_window_percent_threshold=51)
     one = books(limits={"claude": half})
     one.quota.note("claude", window, WALL, "answer")
-    assert refused(one).trouble is Trouble.SOFT_TRIGGER
+    assert refused(one).trouble is ErrorCode.SOFT_TRIGGER
     with granted_in(one, full):
         pass
     other = books(limits={"claude": Thresholds(five_hour_window_percent_threshold=51)})
     other.quota.note("claude", window, WALL, "answer")
     with granted(other):
         pass
-    assert refused(other, chain=half).trouble is Trouble.SOFT_TRIGGER
+    assert refused(other, chain=half).trouble is ErrorCode.SOFT_TRIGGER
 
 
-def granted_in(one: Books, chain: Thresholds) -> Pass:
+def granted_in(one: Admission, chain: Thresholds) -> Permit:
     right = one.enter(SONNET, chain, at())
-    assert isinstance(right, Pass), right
+    assert isinstance(right, Permit), right
     return right
 
 
@@ -136,7 +136,7 @@ def test_E1_where_the_chain_says_nothing_the_providers_threshold_holds() -> None
     chain = ChainConfig(hops=("claude/sonnet",), credit_pool_percent_threshold=10)
     with granted_in(one, chain):
         pass
-    assert refused(one, chain=chain).trouble is Trouble.SOFT_TRIGGER
+    assert refused(one, chain=chain).trouble is ErrorCode.SOFT_TRIGGER
 
 
 def test_E2_every_attempt_is_counted_and_no_skip() -> None:
@@ -162,18 +162,18 @@ def test_A4_a_skip_says_the_last_real_error() -> None:
 def test_A4_a_threshold_says_it_too() -> None:
     one = books(limits={"claude": ONCE_A_DAY})
     with granted(one):
-        one.note(SONNET, Failed(Trouble.OVERLOADED, "529"), at())
+        one.note(SONNET, Failed(ErrorCode.OVERLOADED, "529"), at())
     assert refused(one).detail == ("1 request today, threshold 1; its last error: OVERLOADED: 529")
 
 
 @pytest.mark.parametrize(
     "other",
     [
-        Failed(Trouble.BAD_REQUEST, "the client's doing"),
-        Failed(Trouble.CONCURRENCY_LIMIT, "full"),
-        Failed(Trouble.CIRCUIT_OPEN, "skipped"),
-        Failed(Trouble.SOFT_TRIGGER, "skipped"),
-        Failed(Trouble.DEADLINE, "skipped"),
+        Failed(ErrorCode.BAD_REQUEST, "the client's doing"),
+        Failed(ErrorCode.CONCURRENCY_LIMIT, "full"),
+        Failed(ErrorCode.CIRCUIT_OPEN, "skipped"),
+        Failed(ErrorCode.SOFT_TRIGGER, "skipped"),
+        Failed(ErrorCode.DEADLINE, "skipped"),
     ],
 )
 def test_A4_a_real_error_is_one_of_the_providers_own(other: Failed) -> None:
@@ -184,7 +184,7 @@ def test_A4_a_real_error_is_one_of_the_providers_own(other: Failed) -> None:
 
 def test_A4_a_missing_login_is_a_real_error() -> None:
     one = with_open_circuit(books())
-    one.note(SONNET, Failed(Trouble.AUTH_MISSING, "not logged in"), at())
+    one.note(SONNET, Failed(ErrorCode.AUTH_MISSING, "not logged in"), at())
     assert refused(one).detail.endswith("AUTH_MISSING: not logged in")
 
 
@@ -219,7 +219,7 @@ ENDS: dict[str, Done | Failed | None] = {
     "answer": Done(),
     "failure": DEAD,
     "quota": QUOTA,
-    "client error": Failed(Trouble.BAD_REQUEST, "no"),
+    "client error": Failed(ErrorCode.BAD_REQUEST, "no"),
     "nothing": None,
 }
 
@@ -232,7 +232,7 @@ def test_D2_whatever_way_the_block_is_left_everything_is_given_back(
     """The attempt is the probe of a circuit and of two holds, and has a slot."""
     one = with_open_circuit(books(slots=1))
     one.note(SONNET, QUOTA, at())
-    one.note(SONNET, Failed(Trouble.QUOTA_EXHAUSTED, "m", resets_at=WALL, model_limit=True), at())
+    one.note(SONNET, Failed(ErrorCode.QUOTA_EXHAUSTED, "m", resets_at=WALL, model_limit=True), at())
     try:
         with granted(one, now=700):
             if (told := ENDS[end]) is not None:
@@ -264,9 +264,9 @@ def test_E5_a_hold_and_its_probe() -> None:
     one = books()
     with granted(one):
         one.note(SONNET, QUOTA, at())
-    assert refused(one, OPUS, now=599).trouble is Trouble.QUOTA_HOLD
+    assert refused(one, OPUS, now=599).trouble is ErrorCode.QUOTA_HOLD
     with granted(one, now=600):
-        assert refused(one, OPUS, now=600).trouble is Trouble.QUOTA_HOLD
+        assert refused(one, OPUS, now=600).trouble is ErrorCode.QUOTA_HOLD
         one.note(SONNET, Done(), at(600))
         with granted(one, OPUS, now=600):
             pass
@@ -299,7 +299,7 @@ def test_M8_a_used_up_plan_is_used_up_until_its_reset_and_not_failing() -> None:
 
 def test_M8_a_plan_whose_reset_nobody_told_is_used_up_while_it_is_held() -> None:
     one = books()
-    one.note(SONNET, Failed(Trouble.QUOTA_EXHAUSTED, "no more"), at())
+    one.note(SONNET, Failed(ErrorCode.QUOTA_EXHAUSTED, "no more"), at())
     assert one.state("claude", 299, WALL + 299) == "used_up"
     assert one.state("claude", 300, WALL + 300) == "stale"
     one.holds.clear("claude")
@@ -309,7 +309,7 @@ def test_M8_a_plan_whose_reset_nobody_told_is_used_up_while_it_is_held() -> None
 def test_M8_the_limit_of_one_model_is_not_the_plan() -> None:
     one = books()
     one.note(OPUS, Done(), at())
-    one.note(SONNET, Failed(Trouble.QUOTA_EXHAUSTED, "opus limit", model_limit=True), at(1))
+    one.note(SONNET, Failed(ErrorCode.QUOTA_EXHAUSTED, "opus limit", model_limit=True), at(1))
     assert one.state("claude", 2, WALL + 2) == "ok"
 
 
@@ -329,7 +329,7 @@ def test_E5_a_hold_says_whose_plan_it_is_and_what_its_vendor_said() -> None:
     assert held.detail == "the plan of claude is used up; it said: session limit"
     assert held.resets_at == QUOTA.resets_at
     model = books()
-    model.note(OPUS, Failed(Trouble.QUOTA_EXHAUSTED, "weekly opus limit", model_limit=True), at())
+    model.note(OPUS, Failed(ErrorCode.QUOTA_EXHAUSTED, "weekly opus limit", model_limit=True), at())
     assert refused(model, OPUS).detail.startswith(
         "the limit for opus of claude is used up; it said"
     )
@@ -350,7 +350,7 @@ def test_E1_the_count_of_a_day_is_over_at_midnight() -> None:
 def test_D3_a_complete_answer_leaves_its_slot_before_its_process_is_gone() -> None:
     one = books(slots=1)
     with granted(one) as first:
-        assert refused(one).trouble is Trouble.CONCURRENCY_LIMIT
+        assert refused(one).trouble is ErrorCode.CONCURRENCY_LIMIT
         first.answered()
         first.answered()
         assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, 1)
@@ -379,5 +379,5 @@ def test_D3_a_slot_that_others_wait_for_is_theirs() -> None:
     one = books(slots=1)
     one.queue.join({"claude"}, "anna", lambda: None)
     full = refused(one)
-    assert full.trouble is Trouble.CONCURRENCY_LIMIT and "activeSpawns=0" in full.detail
-    assert isinstance(one.enter(SONNET, None, at(), in_turn=True), Pass)
+    assert full.trouble is ErrorCode.CONCURRENCY_LIMIT and "activeSpawns=0" in full.detail
+    assert isinstance(one.enter(SONNET, None, at(), in_turn=True), Permit)

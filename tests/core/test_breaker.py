@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import pytest
 
 from olp.config import BreakerConfig
-from olp.core.breaker import Breaker
-from olp.core.latch import Latch, Probe
-from olp.core.triggers import RULES, counted
-from olp.events import Done, Failed, Finish, Trouble
+from olp.core.admission.breaker import Breaker
+from olp.core.admission.half_open import HalfOpenGate, Probe
+from olp.core.routing.triggers import RULES, counted
+from olp.events import Done, ErrorCode, Failed, Finish
 from olp.model import Hop
 
 SONNET, OPUS = Hop("claude", "sonnet"), Hop("claude", "opus")
-DEAD = Failed(Trouble.SPAWN_FAILED, "died")
+DEAD = Failed(ErrorCode.SPAWN_FAILED, "died")
 COUNTED = {
-    Trouble.SPAWN_FAILED,
-    Trouble.SPAWN_TIMEOUT,
-    Trouble.OVERLOADED,
-    Trouble.VENDOR_CUT,
-    Trouble.EMPTY_ANSWER,
+    ErrorCode.SPAWN_FAILED,
+    ErrorCode.SPAWN_TIMEOUT,
+    ErrorCode.OVERLOADED,
+    ErrorCode.VENDOR_CUT,
+    ErrorCode.EMPTY_ANSWER,
 }
 
 
@@ -142,9 +142,9 @@ def test_F1_after_the_cool_down_one_request_probes_and_the_others_skip() -> None
     assert not one.blocks(SONNET, 70)
 
 
-@pytest.mark.parametrize("trouble", [t for t in Trouble if t not in COUNTED])
+@pytest.mark.parametrize("trouble", [t for t in ErrorCode if t not in COUNTED])
 def test_F1_a_probe_that_says_nothing_of_the_provider_lets_the_next_one_try(
-    trouble: Trouble,
+    trouble: ErrorCode,
 ) -> None:
     one = opened(0, 0, 0)
     probe = probe_of(one)
@@ -183,8 +183,8 @@ def test_F1_a_probe_of_before_a_closing_is_none_afterwards() -> None:
 # --- F2: what is counted -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trouble", list(Trouble))
-def test_F2_only_the_providers_own_faults_are_counted(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", list(ErrorCode))
+def test_F2_only_the_providers_own_faults_are_counted(trouble: ErrorCode) -> None:
     one = breaker(threshold=1)
     changed = one.note(SONNET, Failed(trouble, "no"), 0)
     assert (changed == "opened") == (trouble in COUNTED)
@@ -194,7 +194,7 @@ def test_F2_only_the_providers_own_faults_are_counted(trouble: Trouble) -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 408, 422, 429, 499, 500, 503, 529, 599, None])
 def test_F2_an_unknown_failure_is_counted_from_500_on(status: int | None) -> None:
-    failed = Failed(Trouble.UNKNOWN, "odd", status=status)
+    failed = Failed(ErrorCode.UNKNOWN, "odd", status=status)
     assert counted(failed) == (status is not None and status >= 500)
     assert (breaker(threshold=1).note(SONNET, failed, 0) == "opened") == counted(failed)
 
@@ -202,7 +202,7 @@ def test_F2_an_unknown_failure_is_counted_from_500_on(status: int | None) -> Non
 def test_F2_what_is_not_counted_neither_opens_nor_closes() -> None:
     one = breaker()
     fail(one, 0, 1)
-    for trouble in (Trouble.BAD_REQUEST, Trouble.QUOTA_EXHAUSTED, Trouble.CONCURRENCY_LIMIT):
+    for trouble in (ErrorCode.BAD_REQUEST, ErrorCode.QUOTA_EXHAUSTED, ErrorCode.CONCURRENCY_LIMIT):
         one.note(SONNET, Failed(trouble, "no"), 2)
     one.note(SONNET, Done(Finish.LENGTH, truncated=True), 2)
     assert fail(one, 3) == ["opened"], "the two before are still counted"
@@ -231,7 +231,7 @@ def test_F1_successes_leave_nothing_behind() -> None:
     one = breaker()
     for number in range(100):
         hop = Hop("claude", f"m{number}")
-        one.note(hop, Failed(Trouble.MODEL_NOT_FOUND, "no"), 0)
+        one.note(hop, Failed(ErrorCode.MODEL_NOT_FOUND, "no"), 0)
         one.note(hop, DEAD, 0)
         one.note(hop, Done(), 0)
     assert one._circuits == {}
@@ -241,14 +241,14 @@ def test_F1_successes_leave_nothing_behind() -> None:
 
 
 def test_F1_an_open_latch_has_no_probe() -> None:
-    latch = Latch()
+    latch = HalfOpenGate()
     assert latch.enter() is None and not latch.blocks(0)
     assert "probing=False" in repr(latch)
 
 
 @pytest.mark.parametrize("ends", [("open",), ("leave",), ("open", "leave"), ("leave", "open")])
 def test_F1_a_latch_is_free_again_however_its_probe_ended(ends: Sequence[str]) -> None:
-    latch = Latch()
+    latch = HalfOpenGate()
     latch.shut(10)
     probe = latch.enter()
     assert probe is not None and latch.blocks(10) and "probing=True" in repr(latch)

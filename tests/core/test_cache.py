@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from olp.config import CacheConfig
-from olp.core.cache import EVENT_BYTES, Cache
-from olp.events import Done, Event, Failed, Finish, Quota, Reasoning, Text, Trouble, Usage
+from olp.core.answer.cache import EVENT_BYTES, Cache
+from olp.events import Done, ErrorCode, Event, Failed, Finish, Quota, Reasoning, Text, Usage
 
 WHOLE: tuple[Event, ...] = (Text("hello"), Usage(1, 1), Done())
 
@@ -126,8 +126,8 @@ def test_H2_it_never_holds_more_than_it_may(
 BROKEN: dict[str, Sequence[Event]] = {
     "nothing": (),
     "no end": (Text("a"),),
-    "a failure": (Text("a"), Failed(Trouble.OVERLOADED, "no")),
-    "a failure before the end": (Failed(Trouble.OVERLOADED, "no"), Done()),
+    "a failure": (Text("a"), Failed(ErrorCode.OVERLOADED, "no")),
+    "a failure before the end": (Failed(ErrorCode.OVERLOADED, "no"), Done()),
     "a salvage": (Text("a"), Done(Finish.LENGTH, truncated=True)),
     "a truncation that says stop": (Text("a"), Done(Finish.STOP, truncated=True)),
     "cut at a limit": (Text("a"), Done(Finish.LENGTH)),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from olp.config import ChainConfig, Config, RoutingConfig
-from olp.core.chains import AUTO, Catalogue, Chain
+from olp.core.routing.chains import AUTO, Catalogue, Chain
 from olp.errors import RequestError
 from olp.model import MAX_HOPS, Hop, is_model_id
 

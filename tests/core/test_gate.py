@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.core.gate import Gate
+from olp.core.routing.gate import Gate
 from olp.events import Done, Event, Finish, Quota, Reasoning, Started, Text, Usage
 
 HELD: list[Event] = [Started(), Started("m"), Text(""), Reasoning(""), Quota(()), Usage(1, 2)]

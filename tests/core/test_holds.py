@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from olp.core.holds import MAX_HOLD_S, Holds
-from olp.core.latch import Probe
-from olp.core.triggers import UNTOLD_HOLD_S
-from olp.events import Done, Failed, Finish, Trouble
+from olp.core.admission.half_open import Probe
+from olp.core.admission.holds import MAX_HOLD_S, Holds
+from olp.core.routing.triggers import UNTOLD_HOLD_S
+from olp.events import Done, ErrorCode, Failed, Finish
 from olp.model import Hop
 
 SONNET, OPUS, CODEX = Hop("claude", "sonnet"), Hop("claude", "opus"), Hop("codex", "sonnet")
@@ -18,7 +18,7 @@ def used_up(
     resets_in: float | None = 3600.0, *, model_limit: bool = False, detail: str = "session limit"
 ) -> Failed:
     at = None if resets_in is None else WALL + resets_in
-    return Failed(Trouble.QUOTA_EXHAUSTED, detail, resets_at=at, model_limit=model_limit)
+    return Failed(ErrorCode.QUOTA_EXHAUSTED, detail, resets_at=at, model_limit=model_limit)
 
 
 def held(*ends: Failed, hop: Hop = SONNET) -> Holds:
@@ -61,7 +61,7 @@ def test_E5_a_reset_that_has_passed_holds_nobody(resets_in: float) -> None:
 def test_E5_the_skip_is_soft_and_says_what_the_provider_said() -> None:
     skipped = held(used_up(3600, detail="You've hit your session limit")).blocking(SONNET, 1)
     assert skipped is not None
-    assert skipped.trouble is Trouble.QUOTA_HOLD
+    assert skipped.trouble is ErrorCode.QUOTA_HOLD
     assert "You've hit your session limit" in skipped.detail
     assert skipped.resets_at == WALL + 3600 and not skipped.model_limit
 
@@ -114,8 +114,8 @@ def test_E5_any_complete_answer_lifts_it() -> None:
         assert holds.blocking(SONNET, 1) is None
 
 
-@pytest.mark.parametrize("trouble", [t for t in Trouble if t is not Trouble.QUOTA_EXHAUSTED])
-def test_E5_no_other_failure_makes_or_lifts_one(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [t for t in ErrorCode if t is not ErrorCode.QUOTA_EXHAUSTED])
+def test_E5_no_other_failure_makes_or_lifts_one(trouble: ErrorCode) -> None:
     holds = Holds()
     failed = Failed(trouble, "no", resets_at=WALL + 100)
     holds.note(SONNET, failed, 0, WALL)

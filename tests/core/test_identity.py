@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.core.conversation import Talk
-from olp.core.identity import stamp
+from olp.core.answer.conversation import ConversationKey
+from olp.core.answer.fingerprint import stamp
 from olp.model import Hop, JsonFormat, Media, Message, Request, Role, Tool
 
 HOP = Hop("claude", "sonnet")
@@ -54,8 +54,11 @@ CHANGES: Mapping[str, Mapping[str, Any]] = {
 
 def test_every_difference_makes_it_another_conversation() -> None:
     requests = [PLAIN, *(replace(PLAIN, **change) for change in CHANGES.values())]
-    keys = [Talk("anna", request).before(HOP) for request in requests]
-    keys += [Talk("ben", PLAIN).before(HOP), Talk("anna", PLAIN).before(Hop("claude", "haiku"))]
+    keys = [ConversationKey("anna", request).before(HOP) for request in requests]
+    keys += [
+        ConversationKey("ben", PLAIN).before(HOP),
+        ConversationKey("anna", PLAIN).before(Hop("claude", "haiku")),
+    ]
     assert None not in keys and len(set(keys)) == len(keys)
 
 
@@ -66,5 +69,9 @@ def test_what_follows_an_answer_is_known_by_it(change: Mapping[str, Any]) -> Non
         request,
         messages=(*request.messages, Message(Role.ASSISTANT, " yes\n"), Message(Role.USER, "c")),
     )
-    assert Talk("anna", later).before(HOP) == Talk("anna", request).after(HOP, "yes")
-    assert Talk("anna", later).before(HOP) != Talk("anna", request).after(HOP, "no")
+    assert ConversationKey("anna", later).before(HOP) == ConversationKey("anna", request).after(
+        HOP, "yes"
+    )
+    assert ConversationKey("anna", later).before(HOP) != ConversationKey("anna", request).after(
+        HOP, "no"
+    )

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from olp.core import keyfile
-from olp.core.keys import (
+from olp.core.keys import keyfile
+from olp.core.keys.key import (
     TOKEN,
     Key,
     check_name,
@@ -26,7 +26,7 @@ from olp.core.keys import (
     named,
 )
 from olp.errors import OLPError, RequestError
-from olp.runtime.keyring import new_id, new_token
+from olp.runtime.access.keyring import new_id, new_token
 
 WALL = datetime(2027, 1, 15, 12, 0).timestamp()
 

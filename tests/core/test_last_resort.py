@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from olp.config import BreakerConfig, Thresholds
-from olp.core.books import Books, Now, Pass
-from olp.core.chains import Chain, Policy
-from olp.core.slots import Slots
-from olp.core.walk import Walk
-from olp.events import Done, Failed, Refused, Text, Trouble
+from olp.core.admission.admission import Admission, Now, Permit
+from olp.core.admission.slots import Slots
+from olp.core.routing.chains import Chain, Policy
+from olp.core.routing.walk import Walk
+from olp.events import Done, ErrorCode, Failed, Refused, Text
 from olp.model import Hop
 
 HOPS = (Hop("claude", "sonnet"), Hop("codex", "gpt"), Hop("vibe", "medium"))
 WALL = 1_800_000_000.0
-DEAD = Failed(Trouble.SPAWN_FAILED, "died")
+DEAD = Failed(ErrorCode.SPAWN_FAILED, "died")
 ONCE = {"vibe": Thresholds(daily_request_count_threshold=1)}
 
 
@@ -22,16 +22,16 @@ def at(seconds: float) -> Now:
     return Now(seconds, WALL + seconds, "2027-01-15")
 
 
-def books(slots: int = 2, limits: dict[str, Thresholds] | None = None) -> Books:
-    return Books(Slots({hop.provider: slots for hop in HOPS}), BreakerConfig(), limits or {})
+def books(slots: int = 2, limits: dict[str, Thresholds] | None = None) -> Admission:
+    return Admission(Slots({hop.provider: slots for hop in HOPS}), BreakerConfig(), limits or {})
 
 
-def open_circuit(one: Books, hop: Hop, when: float) -> None:
+def open_circuit(one: Admission, hop: Hop, when: float) -> None:
     for _ in range(3):
         one.note(hop, DEAD, at(when))
 
 
-def all_open(times: tuple[float, ...] = (0, 10, 20)) -> Books:
+def all_open(times: tuple[float, ...] = (0, 10, 20)) -> Admission:
     one = books()
     for hop, when in zip(HOPS, times, strict=True):
         open_circuit(one, hop, when)
@@ -41,7 +41,9 @@ def all_open(times: tuple[float, ...] = (0, 10, 20)) -> Books:
 class Request:
     """One request: as the engine does it, without waiting."""
 
-    def __init__(self, one: Books, now: float, *, hops: tuple[Hop, ...] = HOPS, fail: bool = False):
+    def __init__(
+        self, one: Admission, now: float, *, hops: tuple[Hop, ...] = HOPS, fail: bool = False
+    ):
         self.books, self.now = one, now
         policy = Policy(try_open_circuits=not fail)
         self.walk = Walk(Chain("c", hops, policy), streaming=True, now=now)
@@ -100,7 +102,7 @@ def test_F4_its_failure_leaves_one_spawn_behind_and_the_first_hops_error() -> No
     end = request.go(DEAD)
     assert end is not None and request.asked == [HOPS[1]]
     assert request.codes == ["CIRCUIT_OPEN", "SPAWN_FAILED", "CIRCUIT_OPEN"]
-    assert (end.status, end.failed.trouble) == (503, Trouble.CIRCUIT_OPEN)
+    assert (end.status, end.failed.trouble) == (503, ErrorCode.CIRCUIT_OPEN)
     assert end.exhausted == ("claude", "codex", "vibe")
 
 
@@ -130,10 +132,10 @@ def test_F4_a_circuit_that_is_due_is_no_reason_to_force_anything(fail: bool) -> 
     assert request.asked == [HOPS[0]] and not request.walk.forced
 
 
-def mixed() -> Books:
+def mixed() -> Admission:
     """Hop 0 held, hop 1's circuit open, hop 2 over its threshold."""
     one = books(limits=ONCE)
-    held = Failed(Trouble.QUOTA_EXHAUSTED, "used up", resets_at=WALL + 3600)
+    held = Failed(ErrorCode.QUOTA_EXHAUSTED, "used up", resets_at=WALL + 3600)
     one.note(HOPS[0], held, at(0))
     open_circuit(one, HOPS[1], 0)
     one.quota.count("vibe", "2027-01-15")
@@ -151,7 +153,7 @@ def test_F4_A4_with_mixed_reasons_and_all_open_fail_the_first_hops_reason_is_tol
     request = Request(mixed(), 30, fail=True)
     end = request.go(Done())
     assert end is not None and request.asked == []
-    assert (end.status, end.failed.trouble) == (429, Trouble.QUOTA_HOLD)
+    assert (end.status, end.failed.trouble) == (429, ErrorCode.QUOTA_HOLD)
     assert "used up" in end.failed.detail
     assert end.retry_after == 30, "the circuit is due before the plan is"
 
@@ -159,28 +161,28 @@ def test_F4_A4_with_mixed_reasons_and_all_open_fail_the_first_hops_reason_is_tol
 def test_F4_a_full_hop_and_an_open_one() -> None:
     one = books(slots=1)
     rights = [one.enter(hop, None, at(0)) for hop in (HOPS[0], HOPS[2])]
-    assert all(isinstance(right, Pass) for right in rights)
+    assert all(isinstance(right, Permit) for right in rights)
     open_circuit(one, HOPS[1], 0)
     request = Request(one, 30)
     assert request.go(Done()) is None
     assert request.asked == [HOPS[1]]
 
 
-@pytest.mark.parametrize("trouble", [Trouble.QUOTA_EXHAUSTED, Trouble.CLI_NOT_FOUND])
-def test_F4_where_another_hop_was_asked_the_open_one_stays_alone(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [ErrorCode.QUOTA_EXHAUSTED, ErrorCode.CLI_NOT_FOUND])
+def test_F4_where_another_hop_was_asked_the_open_one_stays_alone(trouble: ErrorCode) -> None:
     one = books()
     open_circuit(one, HOPS[0], 0)
     request = Request(one, 30, hops=HOPS[:2])
     end = request.go(Failed(trouble, "no"))
     assert end is not None and request.asked == [HOPS[1]]
-    assert end.failed.trouble is Trouble.CIRCUIT_OPEN
+    assert end.failed.trouble is ErrorCode.CIRCUIT_OPEN
     assert "its last error: SPAWN_FAILED: died" in end.failed.detail
 
 
 def test_F4_a_forced_attempt_is_the_probe_and_ends_as_one() -> None:
     one = all_open()
     right = one.enter(HOPS[0], None, at(30), forced=True)
-    assert isinstance(right, Pass)
+    assert isinstance(right, Permit)
     with right:
         assert one.breaker.blocks(HOPS[0], 1000)
     assert one.breaker.blocks(HOPS[0], 59) and not one.breaker.blocks(HOPS[0], 60)
@@ -189,7 +191,7 @@ def test_F4_a_forced_attempt_is_the_probe_and_ends_as_one() -> None:
 def test_D3_no_slot_anywhere_is_no_case_for_force() -> None:
     one = books(slots=1)
     rights = [one.enter(hop, None, at(0)) for hop in HOPS]
-    assert all(isinstance(right, Pass) for right in rights)
+    assert all(isinstance(right, Permit) for right in rights)
     request = Request(one, 0)
     end = request.go(Done())
     assert end is not None and (end.status, end.retry) == (429, True)

@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pytest
 
-from olp.core.keys import Key
-from olp.core.ledger import KEPT_DAYS, Count, Ledger
+from olp.core.keys.key import Key
+from olp.core.keys.key_usage import KEPT_DAYS, DayUsage, KeyUsage
 from olp.errors import RequestError
 from tests.core.test_keys import key
 
@@ -16,7 +16,7 @@ NOON = datetime(2027, 1, 15, 12, 0)
 DAY = "2027-01-15"
 
 
-def ask(ledger: Ledger, one: Key | None, local: datetime = NOON, person: str = "p") -> str:
+def ask(ledger: KeyUsage, one: Key | None, local: datetime = NOON, person: str = "p") -> str:
     """Ask once, and leave; what came of it."""
     try:
         with ledger.enter(person, one, local, background=False):
@@ -28,15 +28,15 @@ def ask(ledger: Ledger, one: Key | None, local: datetime = NOON, person: str = "
 
 
 def test_without_a_limit_everything_is_counted_and_nothing_refused() -> None:
-    ledger = Ledger()
+    ledger = KeyUsage()
     for one in (None, key()):
         assert {ask(ledger, one) for _ in range(100)} == {"in"}
-    assert ledger.count(DAY, "p") == Count(200, 0, 0)
-    assert ledger.count("2027-01-14", "p") == Count()
+    assert ledger.count(DAY, "p") == DayUsage(200, 0, 0)
+    assert ledger.count("2027-01-14", "p") == DayUsage()
 
 
 def test_the_requests_of_a_day() -> None:
-    ledger, one = Ledger(), key(daily_requests=3)
+    ledger, one = KeyUsage(), key(daily_requests=3)
     told = [ask(ledger, one) for _ in range(5)]
     assert told[:3] == ["in"] * 3
     assert told[3].startswith("429 insufficient_quota 43200 This key's 3 requests of today")
@@ -47,7 +47,7 @@ def test_the_requests_of_a_day() -> None:
 
 
 def test_the_tokens_of_a_day() -> None:
-    ledger, one = Ledger(), key(daily_tokens=100)
+    ledger, one = KeyUsage(), key(daily_tokens=100)
     ledger.spend(DAY, "p", 99)
     assert ask(ledger, one) == "in"
     ledger.spend(DAY, "p", 500)
@@ -56,7 +56,7 @@ def test_the_tokens_of_a_day() -> None:
 
 
 def test_M5_what_answers_are_likely_to_cost_is_set_aside_until_they_are_charged_for() -> None:
-    ledger, one = Ledger(), key(daily_tokens=100)
+    ledger, one = KeyUsage(), key(daily_tokens=100)
     first = ledger.enter("p", one, NOON, background=False, tokens=60)
     second = ledger.enter("p", one, NOON, background=False, tokens=60)
     assert ledger.aside("p") == 120, "the one that crosses the line is let in, as ever"
@@ -77,7 +77,7 @@ def test_M5_what_answers_are_likely_to_cost_is_set_aside_until_they_are_charged_
 
 
 def test_M5_what_is_set_aside_is_settled_once_and_by_the_answer_it_was_handed_to() -> None:
-    ledger = Ledger()
+    ledger = KeyUsage()
     with ledger.enter("p", None, NOON, background=False, tokens=7) as entry:
         entry.hand_over()
     assert (ledger.aside("p"), ledger.in_air("p")) == (7, 0), "the client left, the CLI is ending"
@@ -87,14 +87,14 @@ def test_M5_what_is_set_aside_is_settled_once_and_by_the_answer_it_was_handed_to
 
 
 def test_M5_a_budget_smaller_than_any_answer_serves_one_at_a_time() -> None:
-    ledger, one = Ledger(), key(daily_tokens=20)
+    ledger, one = KeyUsage(), key(daily_tokens=20)
     with ledger.enter("p", one, NOON, background=False, tokens=1001):
         assert ask(ledger, one).startswith("429 insufficient_quota 2 ")
     assert ask(ledger, one) == "in"
 
 
 def test_requests_at_one_time() -> None:
-    ledger, one = Ledger(), key(concurrent=2)
+    ledger, one = KeyUsage(), key(concurrent=2)
     with ExitStack() as stack:
         for _ in range(2):
             stack.enter_context(ledger.enter("p", one, NOON, background=False))
@@ -105,7 +105,7 @@ def test_requests_at_one_time() -> None:
 
 
 def test_hours() -> None:
-    ledger, one = Ledger(), key(hours="22:00-06:00")
+    ledger, one = KeyUsage(), key(hours="22:00-06:00")
     told = ask(ledger, one)
     assert told.startswith("403 outside_hours 36000 This key may be used from 22:00 to 06:00")
     assert "it is 12:00 now. It opens again in 10 h 00 min" in told
@@ -114,28 +114,28 @@ def test_hours() -> None:
 
 
 def test_background_jobs_are_counted_with_the_rest_and_apart() -> None:
-    ledger = Ledger()
+    ledger = KeyUsage()
     for background in (True, False, True):
         with ledger.enter("p", None, NOON, background=background):
             pass
-    assert ledger.count(DAY, "p") == Count(3, 0, 2)
+    assert ledger.count(DAY, "p") == DayUsage(3, 0, 2)
 
 
 def test_what_was_counted_before_a_restart_counts() -> None:
-    ledger, one = Ledger(), key(daily_requests=3)
-    ledger.begin(DAY, {"p": Count(2, 0, 0)})
+    ledger, one = KeyUsage(), key(daily_requests=3)
+    ledger.begin(DAY, {"p": DayUsage(2, 0, 0)})
     assert [ask(ledger, one)[:3] for _ in range(2)] == ["in", "429"]
 
 
 def test_a_clock_that_is_set_back_loses_nothing() -> None:
-    ledger, one = Ledger(), key(daily_requests=1)
+    ledger, one = KeyUsage(), key(daily_requests=1)
     after = datetime(2027, 1, 16, 0, 5)
     assert [ask(ledger, one, when)[:3] for when in (NOON, after)] == ["in", "in"]
     assert [ask(ledger, one, when)[:3] for when in (NOON, after)] == ["429", "429"]
 
 
 def test_days_are_forgotten() -> None:
-    ledger = Ledger()
+    ledger = KeyUsage()
     for day in range(1, 20):
         ledger.begin(f"2027-01-{day:02}", {})
     assert [ledger.knows(f"2027-01-{day:02}") for day in (19 - KEPT_DAYS, 19)] == [False, True]
@@ -157,7 +157,7 @@ def test_a_day_is_as_long_as_the_local_day(
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
-        ledger, one = Ledger(), key(daily_requests=1)
+        ledger, one = KeyUsage(), key(daily_requests=1)
         ask(ledger, one, day)
         assert ask(ledger, one, day).startswith(f"429 insufficient_quota {seconds} ")
     finally:

@@ -21,14 +21,14 @@ from hypothesis.stateful import (
 )
 
 from olp.config import BreakerConfig
-from olp.core.books import Books, Now, Pass
-from olp.core.breaker import Breaker
-from olp.core.chains import Chain, Policy
-from olp.core.holds import MAX_HOLD_S, Holds, Scope
-from olp.core.latch import Probe
-from olp.core.slots import Slots
-from olp.core.walk import NOT_ASKED, Walk
-from olp.events import Done, Failed, Text, Trouble
+from olp.core.admission.admission import Admission, Now, Permit
+from olp.core.admission.breaker import Breaker
+from olp.core.admission.half_open import Probe
+from olp.core.admission.holds import MAX_HOLD_S, Holds, Scope
+from olp.core.admission.slots import Slots
+from olp.core.routing.chains import Chain, Policy
+from olp.core.routing.walk import NOT_ASKED, Walk
+from olp.events import Done, ErrorCode, Failed, Text
 from olp.model import Hop
 
 SETTINGS = settings(max_examples=200, stateful_step_count=30, deadline=None)
@@ -36,8 +36,13 @@ SETTINGS = settings(max_examples=200, stateful_step_count=30, deadline=None)
 WALL = 1_800_000_000.0
 SONNET, OPUS, CODEX = Hop("claude", "sonnet"), Hop("claude", "opus"), Hop("codex", "gpt")
 HOPS = (SONNET, OPUS, CODEX)
-QUIET = (Trouble.BAD_REQUEST, Trouble.QUOTA_EXHAUSTED, Trouble.AUTH_MISSING, Trouble.RATE_LIMITED)
-LOUD = (Trouble.SPAWN_FAILED, Trouble.SPAWN_TIMEOUT, Trouble.OVERLOADED)
+QUIET = (
+    ErrorCode.BAD_REQUEST,
+    ErrorCode.QUOTA_EXHAUSTED,
+    ErrorCode.AUTH_MISSING,
+    ErrorCode.RATE_LIMITED,
+)
+LOUD = (ErrorCode.SPAWN_FAILED, ErrorCode.SPAWN_TIMEOUT, ErrorCode.OVERLOADED)
 WAITS = st.sampled_from([0.0, 0.5, 1.0, 5.0, 9.0, 10.0, 11.0, 25.0, 60.0, 400.0, 900.0])
 PICK = st.integers(0, 100)
 
@@ -93,9 +98,9 @@ class BreakerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.running)
     @rule(which=PICK, end=st.sampled_from([*LOUD, *LOUD, Done(), QUIET[0], None]))
-    def end(self, which: int, end: Done | Trouble | None) -> None:
+    def end(self, which: int, end: Done | ErrorCode | None) -> None:
         probe = self.running.pop(which % len(self.running))
-        if isinstance(end, Trouble):
+        if isinstance(end, ErrorCode):
             self.breaker.note(SONNET, Failed(end, "no"), self.now)
             if end in LOUD:
                 self.failures.append(self.now)
@@ -172,13 +177,13 @@ class HoldsMachine(RuleBasedStateMachine):
             assert self.holds.blocking(hop, self.now) is None, "an answer lifts its holds"
         elif end == "used up":
             resets_at = None if resets_in is None else wall + resets_in
-            failed = Failed(Trouble.QUOTA_EXHAUSTED, "full", None, resets_at, model_limit)
+            failed = Failed(ErrorCode.QUOTA_EXHAUSTED, "full", None, resets_at, model_limit)
             self.holds.note(hop, failed, self.now, wall)
             scope = (hop.provider, hop.model if model_limit else None)
             told = 300.0 if resets_in is None else min(max(resets_in, 0.0), 900.0)
             self.until[scope] = self.now + told
         elif end == "other":
-            self.holds.note(hop, Failed(Trouble.OVERLOADED, "no"), self.now, wall)
+            self.holds.note(hop, Failed(ErrorCode.OVERLOADED, "no"), self.now, wall)
         for probe in probes:
             probe.leave()
 
@@ -221,7 +226,7 @@ class Running:
 
     walk: Walk
     hop: Hop
-    right: Pass
+    right: Permit
     asked: list[Hop] = field(default_factory=list)
 
 
@@ -238,7 +243,7 @@ class BooksMachine(RuleBasedStateMachine):
     def begin(self, slots: int) -> None:
         limits = {"claude": slots, "codex": slots}
         self.slots = slots
-        self.books = Books(Slots(limits), BreakerConfig(threshold=2, cooldown_s=10), {})
+        self.books = Admission(Slots(limits), BreakerConfig(threshold=2, cooldown_s=10), {})
 
     @property
     def at(self) -> Now:
@@ -282,7 +287,7 @@ class BooksMachine(RuleBasedStateMachine):
         if asked or not walk._chain.policy.try_open_circuits:
             return
         for record in walk.records:
-            assert record.code in NOT_ASKED and record.code != Trouble.CIRCUIT_OPEN
+            assert record.code in NOT_ASKED and record.code != ErrorCode.CIRCUIT_OPEN
             hop = Hop(record.provider, record.model)
             assert isinstance(self.books.enter(hop, None, self.at, forced=True), Failed)
 
@@ -296,11 +301,11 @@ class BooksMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule(
         which=PICK,
-        trouble=st.sampled_from([t for t in Trouble if t not in NOT_ASKED]),
+        trouble=st.sampled_from([t for t in ErrorCode if t not in NOT_ASKED]),
         model_limit=st.booleans(),
         after_text=st.booleans(),
     )
-    def fail(self, which: int, trouble: Trouble, model_limit: bool, after_text: bool) -> None:
+    def fail(self, which: int, trouble: ErrorCode, model_limit: bool, after_text: bool) -> None:
         one = self.running.pop(which % len(self.running))
         failed = Failed(trouble, "no", resets_at=WALL + self.now + 50, model_limit=model_limit)
         events = [Text("x")] if after_text else []

@@ -16,10 +16,10 @@ from hypothesis.stateful import (
 )
 
 from olp.config import BreakerConfig
-from olp.core.books import Books, Now, Pass
-from olp.core.queue import Queue, Ticket
-from olp.core.slots import Slots
-from olp.events import Failed, Trouble
+from olp.core.admission.admission import Admission, Now, Permit
+from olp.core.admission.queue import Queue, Ticket
+from olp.core.admission.slots import Slots
+from olp.events import ErrorCode, Failed
 from olp.model import Hop
 
 
@@ -127,7 +127,7 @@ PICK = st.integers(0, 100)
 
 
 class Waiter:
-    """A request in line, as `olp.runtime.waiting` waits, without a loop."""
+    """A request in line, as `olp.runtime.serving.queueing` waits, without a loop."""
 
     def __init__(self, machine: LineMachine, person: str, hops: list[Hop]) -> None:
         self.hops = hops
@@ -145,9 +145,9 @@ class LineMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.books = Books(Slots(LIMITS), BreakerConfig(), {})
+        self.books = Admission(Slots(LIMITS), BreakerConfig(), {})
         self.now = 0.0
-        self.running: list[Pass] = []
+        self.running: list[Permit] = []
         self.waiting: list[Waiter] = []
 
     def _at(self) -> Now:
@@ -162,11 +162,11 @@ class LineMachine(RuleBasedStateMachine):
         for hop in dict.fromkeys(hops):
             first = self.books.queue.first(hop.provider)
             right = self.books.enter(hop, None, self._at())
-            if isinstance(right, Pass):
+            if isinstance(right, Permit):
                 assert first is None, "nobody goes before those who wait"
                 self.running.append(right)
                 return
-            full += [hop] if right.trouble is Trouble.CONCURRENCY_LIMIT else []
+            full += [hop] if right.trouble is ErrorCode.CONCURRENCY_LIMIT else []
         if full:
             self.waiting.append(Waiter(self, person, full))
 
@@ -181,12 +181,12 @@ class LineMachine(RuleBasedStateMachine):
             if self.books.queue.first(hop.provider) is not waiter.ticket:
                 continue
             right = self.books.enter(hop, None, self._at(), in_turn=True)
-            if isinstance(right, Pass):
+            if isinstance(right, Permit):
                 self.running.append(right)
                 self.waiting.remove(waiter)
                 self.books.queue.leave(waiter.ticket, served=True)
                 return
-            if right.trouble is not Trouble.CONCURRENCY_LIMIT:
+            if right.trouble is not ErrorCode.CONCURRENCY_LIMIT:
                 waiter.hops.remove(hop)
         if not waiter.hops:
             self.waiting.remove(waiter)
@@ -205,7 +205,7 @@ class LineMachine(RuleBasedStateMachine):
     def end(self, which: int, used_up: bool, answered: bool) -> None:
         right = self.running.pop(which % len(self.running))
         if used_up:
-            self.books.note(right.hop, Failed(Trouble.QUOTA_EXHAUSTED, "used up"), self._at())
+            self.books.note(right.hop, Failed(ErrorCode.QUOTA_EXHAUSTED, "used up"), self._at())
         with right:
             if answered:
                 right.answered()

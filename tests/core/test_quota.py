@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from olp.config import Thresholds
-from olp.core.quota import (
+from olp.core.admission.quota import (
     CREDITS,
     FIVE_HOURS,
     SOURCES,
@@ -17,7 +17,7 @@ from olp.core.quota import (
     watches_windows,
     without_source,
 )
-from olp.events import Failed, Trouble, Window
+from olp.events import ErrorCode, Failed, Window
 
 WALL = 1_800_000_000.0
 DAY, NEXT_DAY = "2027-01-15", "2027-01-16"
@@ -62,7 +62,7 @@ def test_E1_a_percentage_fires_from_its_threshold_on(window: str, used: float, f
     end = fired(one, threshold)
     assert (end is not None) == fires
     if end is not None:
-        assert end.trouble is Trouble.SOFT_TRIGGER
+        assert end.trouble is ErrorCode.SOFT_TRIGGER
         assert end.resets_at == WALL + 60
         assert window in end.detail and "threshold 90 %" in end.detail
 

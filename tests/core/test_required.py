@@ -9,22 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from olp.core.abilities import able, lacking, only_by_session
-from olp.core.required import as_format
-from olp.core.shape import Shaper
+from olp.core.answer.forced_call import as_format
+from olp.core.answer.shaper import Shaper
+from olp.core.routing.capabilities import able, lacking, only_by_session
 from olp.events import (
     CallArguments,
     CallStarted,
     Done,
+    ErrorCode,
     Event,
     Failed,
     Finish,
     Text,
-    Trouble,
     Usage,
 )
 from olp.formats import conform
-from olp.model import Ability, JsonFormat, Media, Message, Request, Role, Tool
+from olp.model import Capability, JsonFormat, Media, Message, Request, Role, Tool
 
 NUMBER = {
     "type": "object",
@@ -154,7 +154,7 @@ def test_N1_what_is_no_call_at_all_is_an_error(
 ) -> None:
     for pieces in ([text], list(text)):
         failed = shaped(asked(*must), *map(Text, pieces), Done(), live=live)[-1]
-        assert isinstance(failed, Failed) and failed.trouble is Trouble.FORMAT_MISMATCH
+        assert isinstance(failed, Failed) and failed.trouble is ErrorCode.FORMAT_MISMATCH
 
 
 @pytest.mark.parametrize(
@@ -259,24 +259,26 @@ def test_N1_a_schema_does_not_stand_in_the_way_of_a_call() -> None:
 
 # --- what a hop can do ---------------------------------------------------------------------------
 
-ALL = tuple(Ability)
+ALL = tuple(Capability)
 
 
 @pytest.mark.parametrize(
     ("request_", "ability", "param"),
     [
-        (asked(), Ability.TOOLS, "tools"),
-        (asked("count"), Ability.SCHEMA, "tool_choice"),
-        (Request("m", (USER,), format=JsonFormat(WORD)), Ability.SCHEMA, "response_format"),
-        (Request("m", (PNG,)), Ability.IMAGES, "messages"),
-        (Request("m", (PDF,)), Ability.FILES, "messages"),
+        (asked(), Capability.TOOLS, "tools"),
+        (asked("count"), Capability.SCHEMA, "tool_choice"),
+        (Request("m", (USER,), format=JsonFormat(WORD)), Capability.SCHEMA, "response_format"),
+        (Request("m", (PNG,)), Capability.IMAGES, "messages"),
+        (Request("m", (PDF,)), Capability.FILES, "messages"),
     ],
 )
-def test_N2_what_a_hop_cannot_do_is_named(request_: Request, ability: Ability, param: str) -> None:
+def test_N2_what_a_hop_cannot_do_is_named(
+    request_: Request, ability: Capability, param: str
+) -> None:
     assert lacking(request_, "It", ALL) is None
     failed = lacking(request_, "It", [one for one in ALL if one is not ability])
     assert failed is not None
-    assert (failed.trouble, failed.param) == (Trouble.INCAPABLE, param)
+    assert (failed.trouble, failed.param) == (ErrorCode.INCAPABLE, param)
     assert failed.detail.startswith("It cannot ")
 
 
@@ -286,4 +288,4 @@ def test_N2_text_needs_nothing() -> None:
     assert not only_by_session(plain)
     assert only_by_session(asked()) and only_by_session(Request("m", (PNG,)))
     assert not only_by_session(as_format(asked("count")))
-    assert Ability.TOOLS not in able(ALL, oneshot=True) and able(ALL, oneshot=False) == list(ALL)
+    assert Capability.TOOLS not in able(ALL, oneshot=True) and able(ALL, oneshot=False) == list(ALL)

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.core.shape import Shaper, repaired
-from olp.core.tokens import cut, estimate
+from olp.core.answer.shaper import Shaper, repaired
+from olp.core.answer.tokens import cut, estimate
 from olp.events import (
     Done,
+    ErrorCode,
     Event,
     Failed,
     Finish,
@@ -20,7 +21,6 @@ from olp.events import (
     Reasoning,
     Started,
     Text,
-    Trouble,
     Usage,
 )
 from olp.model import JsonFormat, Message, Request, Role
@@ -67,7 +67,7 @@ def test_N1_an_answer_that_ends_like_the_start_of_a_stop_loses_nothing(finish: F
 
 
 def test_G1_a_process_that_dies_leaves_what_was_held_back_for_a_stop() -> None:
-    out = shape([Text("WEEKEN"), Failed(Trouble.SPAWN_FAILED, "died")], stop=("END",))
+    out = shape([Text("WEEKEN"), Failed(ErrorCode.SPAWN_FAILED, "died")], stop=("END",))
     assert text_of(out) == "WEEKEN"
     assert isinstance(out[-1], Failed)
 
@@ -163,7 +163,7 @@ def test_R3_what_does_not_conform_ends_in_a_failure_and_prose_never_goes_out(
     out = [event for piece in pieces for event in shaper.feed(Text(piece))]
     assert text_of(out) == shown
     (failed,) = shaper.feed(Done())
-    assert isinstance(failed, Failed) and failed.trouble is Trouble.FORMAT_MISMATCH
+    assert isinstance(failed, Failed) and failed.trouble is ErrorCode.FORMAT_MISMATCH
 
 
 def test_R3_text_that_conforms_is_the_answer_however_it_came() -> None:
@@ -176,7 +176,7 @@ def test_R3_text_that_conforms_is_the_answer_however_it_came() -> None:
 
 def test_B3_json_that_is_out_when_its_cli_dies_has_its_usage_too() -> None:
     shaper = Shaper(request(format=SCHEMA), live=True)
-    died = Failed(Trouble.SPAWN_FAILED, "died")
+    died = Failed(ErrorCode.SPAWN_FAILED, "died")
     assert shaper.feed(Text('{"a": ')) == [Text('{"a": ')]
     usage, failed = shaper.feed(died)
     assert isinstance(usage, Usage) and failed == died
@@ -239,7 +239,7 @@ def test_N1_what_does_not_conform_is_an_error_and_no_answer(answer: str) -> None
     assert text_of(out) == ""
     end = end_of(out)
     assert isinstance(end, Failed)
-    assert end.trouble is Trouble.FORMAT_MISMATCH
+    assert end.trouble is ErrorCode.FORMAT_MISMATCH
 
 
 def test_N1_json_cut_by_the_limit_says_so_with_its_finish_reason() -> None:
@@ -249,7 +249,7 @@ def test_N1_json_cut_by_the_limit_says_so_with_its_finish_reason() -> None:
 
 
 def test_N1_half_of_a_json_answer_is_not_usable() -> None:
-    died = Failed(Trouble.SPAWN_FAILED, "died")
+    died = Failed(ErrorCode.SPAWN_FAILED, "died")
     assert shape([Text('{"a": 1'), died], format=SCHEMA) == [died]
 
 
@@ -302,7 +302,7 @@ _deltas = st.lists(
 
 @given(
     _deltas,
-    st.sampled_from([Done(), Done(Finish.LENGTH), Failed(Trouble.OVERLOADED, "no")]),
+    st.sampled_from([Done(), Done(Finish.LENGTH), Failed(ErrorCode.OVERLOADED, "no")]),
     st.sampled_from([(), ("b",), ("abc", "ca")]),
     st.sampled_from([None, 1, 3]),
     st.sampled_from([None, JsonFormat(), SCHEMA]),
@@ -340,12 +340,14 @@ def test_N1_an_answer_cut_by_olp_counts_what_went_out() -> None:
 
 
 def test_G1_a_salvaged_answer_has_its_usage() -> None:
-    died = Failed(Trouble.SPAWN_FAILED, "died")
+    died = Failed(ErrorCode.SPAWN_FAILED, "died")
     usage = Usage(25, 10, estimated=True)
     assert shape([Usage(25, 1), Text("x" * 40), died]) == [Text("x" * 40), usage, died]
     assert shape([Usage(25, 1), died]) == [died]
 
 
-@pytest.mark.parametrize("event", [Started("m"), Quota(()), Failed(Trouble.UNKNOWN, "x")], ids=repr)
+@pytest.mark.parametrize(
+    "event", [Started("m"), Quota(()), Failed(ErrorCode.UNKNOWN, "x")], ids=repr
+)
 def test_B2_what_the_shaper_has_no_business_with_passes_untouched(event: Event) -> None:
     assert shape([event]) == [event]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from olp.core.stops import StopCutter
+from olp.core.answer.stop_strings import StopCutter
 
 
 def cut(stops: list[str], pieces: list[str]) -> tuple[str, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from olp.core.triggers import (
+from olp.core.routing.triggers import (
     CLIENT_ERROR_STATUSES,
     HARD_STATUSES,
     RULES,
@@ -12,7 +12,7 @@ from olp.core.triggers import (
     status_of,
     trigger_of,
 )
-from olp.events import Failed, TriggerType, Trouble
+from olp.events import ErrorCode, Failed, TriggerType
 
 TABLE = {
     "SPAWN_FAILED": ("hard", 502, True),
@@ -39,7 +39,7 @@ TABLE = {
 
 
 def unknown(status: int | None) -> Failed:
-    return Failed(Trouble.UNKNOWN, "?", status)
+    return Failed(ErrorCode.UNKNOWN, "?", status)
 
 
 def test_A7_the_hard_triggers_are_exactly_these() -> None:
@@ -62,7 +62,7 @@ def test_A7_the_hard_triggers_are_exactly_these() -> None:
 def test_A7_each_row(code: str) -> None:
     trigger, _, _ = TABLE[code]
     for status in (None, 400, 404, 429, 503):
-        assert trigger_of(Failed(Trouble(code), "x", status)) == trigger or code == "UNKNOWN"
+        assert trigger_of(Failed(ErrorCode(code), "x", status)) == trigger or code == "UNKNOWN"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
@@ -94,23 +94,23 @@ def test_A11_the_categories() -> None:
     }
     soft = {t for t, rule in RULES.items() if rule.trigger is TriggerType.SOFT}
     assert soft == {
-        Trouble.SOFT_TRIGGER,
-        Trouble.QUOTA_HOLD,
-        Trouble.CIRCUIT_OPEN,
-        Trouble.DEADLINE,
-        Trouble.INCAPABLE,
+        ErrorCode.SOFT_TRIGGER,
+        ErrorCode.QUOTA_HOLD,
+        ErrorCode.CIRCUIT_OPEN,
+        ErrorCode.DEADLINE,
+        ErrorCode.INCAPABLE,
     }
 
 
 def test_A12_every_trouble_has_a_row_in_the_one_table() -> None:
-    assert set(RULES) == set(Trouble) == {Trouble(code) for code in TABLE}
+    assert set(RULES) == set(ErrorCode) == {ErrorCode(code) for code in TABLE}
     with pytest.raises(TypeError):
-        RULES[Trouble.UNKNOWN] = RULES[Trouble.UNKNOWN]  # type: ignore[index]
+        RULES[ErrorCode.UNKNOWN] = RULES[ErrorCode.UNKNOWN]  # type: ignore[index]
 
 
 @pytest.mark.parametrize("code", sorted(TABLE))
 def test_K_the_status_of_each_row(code: str) -> None:
-    assert status_of(Failed(Trouble(code), "x")) == TABLE[code][1]
+    assert status_of(Failed(ErrorCode(code), "x")) == TABLE[code][1]
 
 
 @pytest.mark.parametrize(("upstream", "status"), [(500, 502), (529, 502), (418, 500), (400, 500)])
@@ -118,8 +118,8 @@ def test_K_the_status_of_an_unknown_error(upstream: int, status: int) -> None:
     assert status_of(unknown(upstream)) == status
 
 
-@pytest.mark.parametrize("trouble", sorted(Trouble))
-def test_K_every_row_says_what_happened_and_what_to_do_next(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", sorted(ErrorCode))
+def test_K_every_row_says_what_happened_and_what_to_do_next(trouble: ErrorCode) -> None:
     rule = RULES[trouble]
     for text in (rule.meaning, rule.advice):
         assert len(text) > 10
@@ -128,7 +128,7 @@ def test_K_every_row_says_what_happened_and_what_to_do_next(trouble: Trouble) ->
 
 @pytest.mark.parametrize("code", sorted(TABLE))
 def test_F2_what_the_breaker_counts(code: str) -> None:
-    assert counted(Failed(Trouble(code), "x")) == TABLE[code][2]
+    assert counted(Failed(ErrorCode(code), "x")) == TABLE[code][2]
 
 
 @pytest.mark.parametrize(("status", "counts"), [(None, 0), (400, 0), (429, 0), (500, 1), (529, 1)])

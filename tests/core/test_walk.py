@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from olp.core.chains import Chain, Policy
-from olp.core.triggers import RULES
-from olp.core.walk import HOP_NEEDS_S, Clocks, Walk
+from olp.core.routing.chains import Chain, Policy
+from olp.core.routing.triggers import RULES
+from olp.core.routing.walk import HOP_NEEDS_S, Timeouts, Walk
 from olp.events import (
     Answering,
     Done,
+    ErrorCode,
     Event,
     Failed,
     Finish,
@@ -23,7 +24,6 @@ from olp.events import (
     Started,
     Text,
     TriggerType,
-    Trouble,
     Usage,
     Window,
 )
@@ -34,23 +34,23 @@ WALL = 1_800_000_000.0
 THREE = ("claude/sonnet", "codex/gpt-5.5", "vibe/medium")
 
 HARD = [
-    Trouble.SPAWN_FAILED,
-    Trouble.CLI_NOT_FOUND,
-    Trouble.SPAWN_TIMEOUT,
-    Trouble.CONCURRENCY_LIMIT,
-    Trouble.QUOTA_EXHAUSTED,
-    Trouble.RATE_LIMITED,
-    Trouble.OVERLOADED,
-    Trouble.VENDOR_CUT,
-    Trouble.EMPTY_ANSWER,
-    Trouble.FORMAT_MISMATCH,
+    ErrorCode.SPAWN_FAILED,
+    ErrorCode.CLI_NOT_FOUND,
+    ErrorCode.SPAWN_TIMEOUT,
+    ErrorCode.CONCURRENCY_LIMIT,
+    ErrorCode.QUOTA_EXHAUSTED,
+    ErrorCode.RATE_LIMITED,
+    ErrorCode.OVERLOADED,
+    ErrorCode.VENDOR_CUT,
+    ErrorCode.EMPTY_ANSWER,
+    ErrorCode.FORMAT_MISMATCH,
 ]
 STOPPING = [
-    Trouble.AUTH_MISSING,
-    Trouble.BAD_REQUEST,
-    Trouble.CONTEXT_TOO_LONG,
-    Trouble.MODEL_NOT_FOUND,
-    Trouble.UNKNOWN,
+    ErrorCode.AUTH_MISSING,
+    ErrorCode.BAD_REQUEST,
+    ErrorCode.CONTEXT_TOO_LONG,
+    ErrorCode.MODEL_NOT_FOUND,
+    ErrorCode.UNKNOWN,
 ]
 ANSWER: tuple[Event, ...] = (Started(), Text("hello"), Usage(1, 1), Done())
 
@@ -64,7 +64,7 @@ def hop(text: str) -> Hop:
 def walk(
     *hops: str,
     streaming: bool = True,
-    clocks: Mapping[str, Clocks] | None = None,
+    clocks: Mapping[str, Timeouts] | None = None,
     **policy: Any,
 ) -> Walk:
     chain = Chain("test", tuple(map(hop, hops or THREE)), Policy(**policy))
@@ -82,7 +82,7 @@ def play(way: Walk, *attempts: Sequence[Event], now: float = NOW) -> list[Output
     return out
 
 
-def fail(trouble: Trouble, detail: str = "", **more: Any) -> list[Event]:
+def fail(trouble: ErrorCode, detail: str = "", **more: Any) -> list[Event]:
     return [Failed(trouble, detail or f"told by {trouble}", **more)]
 
 
@@ -92,7 +92,7 @@ def finishes(out: Sequence[Output]) -> list[Finish]:
 
 def held(detail: str = "held back") -> list[Event]:
     """What a hop that is skipped before its spawn is told with."""
-    return [Failed(Trouble.QUOTA_HOLD, detail)]
+    return [Failed(ErrorCode.QUOTA_HOLD, detail)]
 
 
 # --- A: chains and triggers ----------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_A1_hops_are_tried_one_at_a_time_in_the_written_order() -> None:
         tried.append(str(hop))
         with pytest.raises(AssertionError):
             way.next(NOW)
-        way.pass_on(Failed(Trouble.OVERLOADED, "no"), NOW)
+        way.pass_on(Failed(ErrorCode.OVERLOADED, "no"), NOW)
     assert tried == list(THREE)
     assert way.next(NOW) is None
     assert MAX_HOPS == 3
@@ -122,7 +122,7 @@ def test_A2_the_first_hop_answers_with_hops_zero_and_no_record(streaming: bool) 
 
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("trouble", HARD)
-def test_A3_a_trigger_before_the_first_byte_moves_on(trouble: Trouble, streaming: bool) -> None:
+def test_A3_a_trigger_before_the_first_byte_moves_on(trouble: ErrorCode, streaming: bool) -> None:
     way = walk(streaming=streaming)
     out = play(way, [Started(), *fail(trouble)], ANSWER)
     head = out[0]
@@ -135,7 +135,7 @@ def test_A3_a_trigger_before_the_first_byte_moves_on(trouble: Trouble, streaming
 
 def test_A3_hops_is_the_index_of_the_hop_that_serves_skipped_hops_included() -> None:
     way = walk()
-    out = play(way, held(), fail(Trouble.OVERLOADED), ANSWER)
+    out = play(way, held(), fail(ErrorCode.OVERLOADED), ANSWER)
     head = out[0]
     assert isinstance(head, Answering)
     assert (head.provider, head.hops) == ("vibe", 2)
@@ -143,9 +143,9 @@ def test_A3_hops_is_the_index_of_the_hop_that_serves_skipped_hops_included() -> 
 
 
 @pytest.mark.parametrize("first", HARD)
-def test_A4_all_hops_fail_and_the_first_error_is_told(first: Trouble) -> None:
+def test_A4_all_hops_fail_and_the_first_error_is_told(first: ErrorCode) -> None:
     way = walk()
-    second = Trouble.OVERLOADED if first is not Trouble.OVERLOADED else Trouble.SPAWN_FAILED
+    second = ErrorCode.OVERLOADED if first is not ErrorCode.OVERLOADED else ErrorCode.SPAWN_FAILED
     play(way, fail(first, "the first reason"), fail(second, "another"), fail(second, "a third"))
     end = way.verdict(WALL)
     assert end.failed.trouble is first
@@ -158,9 +158,9 @@ def test_A4_all_hops_fail_and_the_first_error_is_told(first: Trouble) -> None:
 def test_A4_a_skipped_first_hop_is_told_with_the_reason_it_was_skipped_for() -> None:
     way = walk()
     reason = held("held until 5 pm: You've hit your weekly limit")
-    play(way, reason, fail(Trouble.OVERLOADED), fail(Trouble.OVERLOADED))
+    play(way, reason, fail(ErrorCode.OVERLOADED), fail(ErrorCode.OVERLOADED))
     end = way.verdict(WALL)
-    assert end.failed.trouble is Trouble.QUOTA_HOLD
+    assert end.failed.trouble is ErrorCode.QUOTA_HOLD
     assert "weekly limit" in end.failed.detail
 
 
@@ -168,7 +168,7 @@ def test_A4_a_skipped_first_hop_is_told_with_the_reason_it_was_skipped_for() -> 
 def test_A5_exhaustion_names_the_origin_and_every_provider(skipped: tuple[str, ...]) -> None:
     way = walk()
     while hop := way.next(NOW):
-        trouble = Trouble.QUOTA_HOLD if hop.provider in skipped else Trouble.OVERLOADED
+        trouble = ErrorCode.QUOTA_HOLD if hop.provider in skipped else ErrorCode.OVERLOADED
         way.pass_on(Failed(trouble, "no"), NOW)
     end = way.verdict(WALL)
     assert (end.provider, end.model, end.hops) == ("claude", "sonnet", 3)
@@ -179,15 +179,15 @@ def test_A5_exhaustion_names_the_origin_and_every_provider(skipped: tuple[str, .
 
 def test_A5_a_chain_of_one_hop_lists_nobody() -> None:
     way = walk("claude/sonnet")
-    play(way, fail(Trouble.OVERLOADED))
+    play(way, fail(ErrorCode.OVERLOADED))
     end = way.verdict(WALL)
     assert (end.provider, end.hops, end.exhausted) == ("claude", 1, ())
 
 
 @pytest.mark.parametrize("trouble", STOPPING)
-def test_A6_a_stop_in_mid_chain_tells_that_hop(trouble: Trouble) -> None:
+def test_A6_a_stop_in_mid_chain_tells_that_hop(trouble: ErrorCode) -> None:
     way = walk()
-    play(way, fail(Trouble.OVERLOADED, "first"), fail(trouble, "second"))
+    play(way, fail(ErrorCode.OVERLOADED, "first"), fail(trouble, "second"))
     assert way.next(NOW) is None
     end = way.verdict(WALL)
     assert (end.provider, end.model, end.hops) == ("codex", "gpt-5.5", 1)
@@ -196,8 +196,8 @@ def test_A6_a_stop_in_mid_chain_tells_that_hop(trouble: Trouble) -> None:
     assert "fallback_chain_exhausted" not in [note.event for note in way.notes]
 
 
-@pytest.mark.parametrize("trouble", sorted(Trouble))
-def test_A7_only_triggers_move_on(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", sorted(ErrorCode))
+def test_A7_only_triggers_move_on(trouble: ErrorCode) -> None:
     way = walk()
     play(way, fail(trouble))
     moves = RULES[trouble].trigger in (TriggerType.HARD, TriggerType.SOFT)
@@ -227,14 +227,14 @@ def test_A7_only_triggers_move_on(trouble: Trouble) -> None:
 )
 def test_A7_an_unknown_error_goes_by_its_status(status: int | None, moves: int) -> None:
     way = walk()
-    play(way, fail(Trouble.UNKNOWN, status=status))
+    play(way, fail(ErrorCode.UNKNOWN, status=status))
     assert (way.next(NOW) is not None) == bool(moves)
 
 
 @pytest.mark.parametrize("streaming", [True, False])
 def test_A8_a_missing_login_stops_the_chain_with_attribution(streaming: bool) -> None:
     way = walk(streaming=streaming)
-    play(way, fail(Trouble.AUTH_MISSING, "not logged in"))
+    play(way, fail(ErrorCode.AUTH_MISSING, "not logged in"))
     assert way.next(NOW) is None
     end = way.verdict(WALL)
     assert (end.provider, end.hops, end.status) == ("claude", 0, 502)
@@ -245,7 +245,7 @@ def test_A8_a_missing_login_stops_the_chain_with_attribution(streaming: bool) ->
 
 def test_A8_the_owner_may_let_a_missing_login_move_on() -> None:
     way = walk(on_auth_missing="advance")
-    out = play(way, fail(Trouble.AUTH_MISSING, "not logged in"), ANSWER)
+    out = play(way, fail(ErrorCode.AUTH_MISSING, "not logged in"), ANSWER)
     head = out[0]
     assert isinstance(head, Answering)
     assert head.hops == 1
@@ -254,9 +254,9 @@ def test_A8_the_owner_may_let_a_missing_login_move_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble", [Trouble.BAD_REQUEST, Trouble.CONTEXT_TOO_LONG, Trouble.MODEL_NOT_FOUND]
+    "trouble", [ErrorCode.BAD_REQUEST, ErrorCode.CONTEXT_TOO_LONG, ErrorCode.MODEL_NOT_FOUND]
 )
-def test_A8_advancing_on_a_missing_login_does_not_cover_client_errors(trouble: Trouble) -> None:
+def test_A8_advancing_on_a_missing_login_does_not_cover_client_errors(trouble: ErrorCode) -> None:
     way = walk(on_auth_missing="advance")
     play(way, fail(trouble))
     assert way.next(NOW) is None
@@ -264,7 +264,7 @@ def test_A8_advancing_on_a_missing_login_does_not_cover_client_errors(trouble: T
 
 
 @pytest.mark.parametrize("trouble", HARD)
-def test_A9_one_attempt_per_hop_and_no_retry(trouble: Trouble) -> None:
+def test_A9_one_attempt_per_hop_and_no_retry(trouble: ErrorCode) -> None:
     way = walk("claude/sonnet", "codex/gpt-5.5")
     play(way, fail(trouble), fail(trouble))
     assert way.next(NOW) is None
@@ -278,7 +278,7 @@ def test_A10_no_hop_is_named_while_an_attempt_is_under_way() -> None:
     assert way.trying
     with pytest.raises(AssertionError):
         way.next(NOW)
-    way.pass_on(Failed(Trouble.OVERLOADED, "no"), NOW)
+    way.pass_on(Failed(ErrorCode.OVERLOADED, "no"), NOW)
     assert not way.trying
     assert way.pass_on(Text("late"), NOW) == (), "what comes after the end is ignored"
     assert str(way.next(NOW)) == "codex/gpt-5.5"
@@ -287,8 +287,8 @@ def test_A10_no_hop_is_named_while_an_attempt_is_under_way() -> None:
 # --- B: the first-chunk rule ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trouble", sorted(Trouble))
-def test_B1_no_fallback_after_the_first_byte(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", sorted(ErrorCode))
+def test_B1_no_fallback_after_the_first_byte(trouble: ErrorCode) -> None:
     way = walk()
     out = play(way, [Started(), Text("a"), *fail(trouble)])
     assert way.next(NOW) is None
@@ -299,12 +299,14 @@ def test_B1_no_fallback_after_the_first_byte(trouble: Trouble) -> None:
 def test_B1_fallback_is_possible_up_to_the_last_moment_before_content() -> None:
     way = walk()
     quiet: list[Event] = [Started(), Reasoning("hm"), Quota(()), Usage(3, 0), Text("")]
-    out = play(way, [*quiet, *fail(Trouble.OVERLOADED)], ANSWER)
+    out = play(way, [*quiet, *fail(ErrorCode.OVERLOADED)], ANSWER)
     assert out[1:] == list(ANSWER), "nothing of the first hop goes out"
 
 
 @pytest.mark.parametrize("trouble", HARD)
-def test_B2_after_the_first_byte_nobody_else_is_tried_and_the_end_is_seen(trouble: Trouble) -> None:
+def test_B2_after_the_first_byte_nobody_else_is_tried_and_the_end_is_seen(
+    trouble: ErrorCode,
+) -> None:
     way = walk()
     out = play(way, [Text("a"), Text("b"), *fail(trouble)])
     assert [event for event in out if isinstance(event, Text)] == [Text("a"), Text("b")]
@@ -315,13 +317,13 @@ def test_B2_after_the_first_byte_nobody_else_is_tried_and_the_end_is_seen(troubl
 
 def test_B3_after_content_a_dead_process_ends_with_length() -> None:
     way = walk()
-    out = play(way, [Text("half"), *fail(Trouble.SPAWN_FAILED)])
+    out = play(way, [Text("half"), *fail(ErrorCode.SPAWN_FAILED)])
     assert out[-1] == Done(Finish.LENGTH, truncated=True)
     assert not any(isinstance(event, Failed) for event in out)
 
 
-@pytest.mark.parametrize("trouble", [t for t in sorted(Trouble) if t != Trouble.SPAWN_FAILED])
-def test_B3_after_content_any_other_failure_ends_with_an_error(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [t for t in sorted(ErrorCode) if t != ErrorCode.SPAWN_FAILED])
+def test_B3_after_content_any_other_failure_ends_with_an_error(trouble: ErrorCode) -> None:
     way = walk()
     out = play(way, [Text("half"), *fail(trouble, "at /home/bob/x with sk-ant-abcdefgh")])
     end = out[-1]
@@ -333,7 +335,7 @@ def test_B3_after_content_any_other_failure_ends_with_an_error(trouble: Trouble)
 
 def test_B3_a_stream_that_was_opened_without_content_does_not_end_well() -> None:
     way = walk(gate="reasoning")
-    out = play(way, [Started(), Reasoning("hm"), *fail(Trouble.SPAWN_FAILED)])
+    out = play(way, [Started(), Reasoning("hm"), *fail(ErrorCode.SPAWN_FAILED)])
     assert isinstance(out[-1], Failed)
 
 
@@ -406,7 +408,7 @@ def test_C2_an_empty_answer_is_an_answer() -> None:
 
 
 def test_C3_the_default_clocks() -> None:
-    assert (Clocks().opening_s, Clocks().gate_s, Clocks().total_s) == (240, 30, 600)
+    assert (Timeouts().opening_s, Timeouts().gate_s, Timeouts().total_s) == (240, 30, 600)
     assert (Policy().opening_s, Policy().gate_s, Policy().deadline_s) == (240, 30, 540)
     assert Policy().gate_action == "commit"
 
@@ -440,14 +442,14 @@ def test_C3_which_clock_runs(
 
 
 def test_C3_the_clocks_of_a_provider_win_over_the_chain() -> None:
-    way = walk(clocks={"claude": Clocks(opening_s=20, gate_s=3, total_s=100)}, opening_s=50)
+    way = walk(clocks={"claude": Timeouts(opening_s=20, gate_s=3, total_s=100)}, opening_s=50)
     way.next(NOW)
     assert way.wake_at == NOW + 20
     way.pass_on(Started(), NOW + 1)
     assert way.wake_at == NOW + 4
     way.pass_on(Text("x"), NOW + 2)
     assert way.wake_at == NOW + 100
-    other = walk("codex/gpt-5.5", clocks={"claude": Clocks(opening_s=20)}, opening_s=50, gate_s=7)
+    other = walk("codex/gpt-5.5", clocks={"claude": Timeouts(opening_s=20)}, opening_s=50, gate_s=7)
     other.next(NOW)
     assert other.wake_at == NOW + 50
     other.pass_on(Started(), NOW + 1)
@@ -455,7 +457,7 @@ def test_C3_the_clocks_of_a_provider_win_over_the_chain() -> None:
 
 
 def test_C3_the_gate_clock_is_never_later_than_the_total() -> None:
-    way = walk(clocks={"claude": Clocks(opening_s=20, gate_s=30, total_s=25)})
+    way = walk(clocks={"claude": Timeouts(opening_s=20, gate_s=30, total_s=25)})
     way.next(NOW)
     way.pass_on(Started(), NOW + 19)
     assert way.wake_at == NOW + 25
@@ -489,7 +491,7 @@ def test_C3_the_total_time_ends_a_stream_that_was_committed_with_an_error() -> N
     way.pass_on(Text("x"), NOW)
     out = way.expire(NOW + 600)
     assert [type(event) for event in out] == [Failed]
-    assert isinstance(out[0], Failed) and out[0].trouble is Trouble.SPAWN_TIMEOUT
+    assert isinstance(out[0], Failed) and out[0].trouble is ErrorCode.SPAWN_TIMEOUT
     assert way.next(NOW + 600) is None
 
 
@@ -514,7 +516,7 @@ def test_C3_the_total_time_is_over_exactly_when_it_said_it_would_be(
         total = 0.1 * tenth
         chain = Chain("c", (hop("claude/sonnet"),), Policy(gate_action=action))
         way = Walk(
-            chain, streaming=streaming, now=start, clocks={"claude": Clocks(total, 9, total)}
+            chain, streaming=streaming, now=start, clocks={"claude": Timeouts(total, 9, total)}
         )
         way.next(start)
         way.pass_on(Started(), start)
@@ -527,19 +529,19 @@ def test_C3_the_total_time_is_over_exactly_when_it_said_it_would_be(
 def test_C3_no_new_hop_starts_when_too_little_time_is_left() -> None:
     way = walk()
     way.next(NOW)
-    way.pass_on(Failed(Trouble.SPAWN_TIMEOUT, "slow"), NOW + 535)
+    way.pass_on(Failed(ErrorCode.SPAWN_TIMEOUT, "slow"), NOW + 535)
     assert way.next(NOW + 535) is None
     end = way.verdict(WALL)
     assert [r.code for r in end.records] == ["SPAWN_TIMEOUT", "DEADLINE", "DEADLINE"]
     assert {r.trigger_type for r in end.records[1:]} == {TriggerType.SOFT}
-    assert end.failed.trouble is Trouble.SPAWN_TIMEOUT
+    assert end.failed.trouble is ErrorCode.SPAWN_TIMEOUT
     assert end.status == 504
 
 
 def test_C3_a_hop_starts_while_enough_time_is_left_and_the_first_one_always() -> None:
     way = walk()
     way.next(NOW)
-    way.pass_on(Failed(Trouble.OVERLOADED, "no"), NOW)
+    way.pass_on(Failed(ErrorCode.OVERLOADED, "no"), NOW)
     assert way.next(NOW + 540 - HOP_NEEDS_S) is not None
     hurried = walk(deadline_s=1.0)
     assert hurried.next(NOW) is not None
@@ -553,8 +555,8 @@ def test_C4_without_streaming_nothing_goes_out_before_the_end() -> None:
     assert way.pass_on(Done(), NOW) == (Answering("claude", "sonnet", 0), *ANSWER)
 
 
-@pytest.mark.parametrize("trouble", [t for t in HARD if t != Trouble.SPAWN_FAILED])
-def test_C4_without_streaming_fallback_stays_possible_to_the_end(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [t for t in HARD if t != ErrorCode.SPAWN_FAILED])
+def test_C4_without_streaming_fallback_stays_possible_to_the_end(trouble: ErrorCode) -> None:
     way = walk(streaming=False)
     out = play(way, [Started(), Text("nearly all"), *fail(trouble)], ANSWER)
     assert out == [Answering("codex", "gpt-5.5", 1, tuple(way.records)), *ANSWER]
@@ -563,7 +565,7 @@ def test_C4_without_streaming_fallback_stays_possible_to_the_end(trouble: Troubl
 @pytest.mark.parametrize("streaming", [True, False])
 def test_C7_an_end_without_a_final_event_is_no_success(streaming: bool) -> None:
     way = walk(streaming=streaming)
-    out = play(way, [Started(), Text("looks whole."), *fail(Trouble.SPAWN_FAILED)])
+    out = play(way, [Started(), Text("looks whole."), *fail(ErrorCode.SPAWN_FAILED)])
     assert finishes(out) == [Finish.LENGTH]
     assert [end for _, end in way.ends if isinstance(end, Done)] == []
 
@@ -573,7 +575,7 @@ def test_C7_an_end_without_a_final_event_is_no_success(streaming: bool) -> None:
 
 def test_D3_a_saturated_chain_may_be_asked_again_soon() -> None:
     way = walk()
-    play(way, *[fail(Trouble.CONCURRENCY_LIMIT)] * 3)
+    play(way, *[fail(ErrorCode.CONCURRENCY_LIMIT)] * 3)
     end = way.verdict(WALL)
     assert (end.status, end.retry_after, end.retry) == (429, 2, True)
 
@@ -582,16 +584,16 @@ def test_D3_one_hop_that_was_not_saturated_makes_it_an_ordinary_exhaustion() -> 
     way = walk()
     play(
         way,
-        fail(Trouble.CONCURRENCY_LIMIT),
-        fail(Trouble.OVERLOADED),
-        fail(Trouble.CONCURRENCY_LIMIT),
+        fail(ErrorCode.CONCURRENCY_LIMIT),
+        fail(ErrorCode.OVERLOADED),
+        fail(ErrorCode.CONCURRENCY_LIMIT),
     )
     assert way.verdict(WALL).retry is False
 
 
 def test_E4_a_soft_skip_has_a_record_and_counts_as_tried() -> None:
     way = walk()
-    play(way, *[fail(Trouble.SOFT_TRIGGER, "five_hour at 96 of 90 percent")] * 3)
+    play(way, *[fail(ErrorCode.SOFT_TRIGGER, "five_hour at 96 of 90 percent")] * 3)
     assert way.next(NOW) is None
     end = way.verdict(WALL)
     assert end.exhausted == ("claude", "codex", "vibe")
@@ -601,16 +603,16 @@ def test_E4_a_soft_skip_has_a_record_and_counts_as_tried() -> None:
 @pytest.mark.parametrize(
     ("troubles", "resets", "expected"),
     [
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED], [WALL + 90.2, WALL + 600], 91),
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED], [WALL + 600, WALL + 90], 90),
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.OVERLOADED], [WALL - 5, None], 1),
-        ([Trouble.RATE_LIMITED, Trouble.OVERLOADED], [None, None], 60),
-        ([Trouble.SPAWN_FAILED, Trouble.RATE_LIMITED], [None, WALL + 9], None),
-        ([Trouble.SPAWN_TIMEOUT, Trouble.OVERLOADED], [None, None], None),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED], [WALL + 90.2, WALL + 600], 91),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED], [WALL + 600, WALL + 90], 90),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.OVERLOADED], [WALL - 5, None], 1),
+        ([ErrorCode.RATE_LIMITED, ErrorCode.OVERLOADED], [None, None], 60),
+        ([ErrorCode.SPAWN_FAILED, ErrorCode.RATE_LIMITED], [None, WALL + 9], None),
+        ([ErrorCode.SPAWN_TIMEOUT, ErrorCode.OVERLOADED], [None, None], None),
     ],
 )
 def test_K_retry_after_is_the_earliest_reset(
-    troubles: list[Trouble], resets: list[float | None], expected: int | None
+    troubles: list[ErrorCode], resets: list[float | None], expected: int | None
 ) -> None:
     way = walk("claude/sonnet", "codex/gpt-5.5")
     play(way, *[fail(t, resets_at=at) for t, at in zip(troubles, resets, strict=True)])
@@ -621,7 +623,7 @@ def test_K_retry_after_is_the_earliest_reset(
 
 
 def opened(resets_at: float | None = None) -> list[Event]:
-    return [Failed(Trouble.CIRCUIT_OPEN, "3 failures", resets_at=resets_at)]
+    return [Failed(ErrorCode.CIRCUIT_OPEN, "3 failures", resets_at=resets_at)]
 
 
 def test_F3_an_open_circuit_is_a_soft_reason_to_move_on() -> None:
@@ -647,7 +649,7 @@ def test_F4_if_every_circuit_is_open_the_one_that_is_due_first_is_tried() -> Non
 
 def test_F4_it_is_tried_once() -> None:
     way = walk()
-    play(way, *[opened(WALL + 30)] * 3, fail(Trouble.OVERLOADED))
+    play(way, *[opened(WALL + 30)] * 3, fail(ErrorCode.OVERLOADED))
     assert way.next(NOW) is None
     end = way.verdict(WALL)
     assert [(r.hop, r.code) for r in end.records] == [
@@ -655,27 +657,27 @@ def test_F4_it_is_tried_once() -> None:
         (1, "CIRCUIT_OPEN"),
         (2, "CIRCUIT_OPEN"),
     ]
-    assert end.failed.trouble is Trouble.OVERLOADED
+    assert end.failed.trouble is ErrorCode.OVERLOADED
 
 
 @pytest.mark.parametrize(
     "others",
     [
-        [Trouble.QUOTA_HOLD, Trouble.SOFT_TRIGGER],
-        [Trouble.CONCURRENCY_LIMIT, Trouble.CONCURRENCY_LIMIT],
+        [ErrorCode.QUOTA_HOLD, ErrorCode.SOFT_TRIGGER],
+        [ErrorCode.CONCURRENCY_LIMIT, ErrorCode.CONCURRENCY_LIMIT],
     ],
 )
-def test_F4_it_is_tried_where_no_other_hop_was_asked(others: list[Trouble]) -> None:
+def test_F4_it_is_tried_where_no_other_hop_was_asked(others: list[ErrorCode]) -> None:
     way = walk()
     play(way, fail(others[0]), opened(), fail(others[1]))
     assert str(way.next(NOW)) == "codex/gpt-5.5"
 
 
 @pytest.mark.parametrize("trouble", HARD)
-def test_F4_where_another_hop_was_asked_the_circuit_stays_open(trouble: Trouble) -> None:
+def test_F4_where_another_hop_was_asked_the_circuit_stays_open(trouble: ErrorCode) -> None:
     way = walk()
     play(way, opened(), fail(trouble), opened())
-    if trouble is not Trouble.CONCURRENCY_LIMIT:
+    if trouble is not ErrorCode.CONCURRENCY_LIMIT:
         assert way.next(NOW) is None
 
 
@@ -689,7 +691,7 @@ def test_F4_the_owner_may_prefer_a_503_with_the_time_to_wait() -> None:
 
 def test_H3_a_kept_answer_is_an_answer_of_the_hop_it_was_kept_for() -> None:
     way = walk()
-    play(way, fail(Trouble.OVERLOADED))
+    play(way, fail(ErrorCode.OVERLOADED))
     way.next(NOW)
     out = way.answer_kept("gpt-5.5-2026", [Text("kept"), Done()])
     head = out[0]
@@ -713,7 +715,7 @@ def test_H3_an_answer_tells_what_the_cache_had_to_do_with_it(cache: str) -> None
 
 def test_G1_the_text_of_a_process_that_died_is_given_with_finish_length() -> None:
     way = walk(streaming=False)
-    out = play(way, [Started(), Text("half "), Text("of it"), *fail(Trouble.SPAWN_FAILED)])
+    out = play(way, [Started(), Text("half "), Text("of it"), *fail(ErrorCode.SPAWN_FAILED)])
     assert out == [
         Answering("claude", "sonnet", 0),
         Started(),
@@ -728,13 +730,13 @@ def test_G1_the_text_of_a_process_that_died_is_given_with_finish_length() -> Non
 
 def test_G1_without_usable_text_there_is_nothing_to_salvage() -> None:
     way = walk(streaming=False)
-    out = play(way, [Started(), Text(""), Reasoning("hm"), *fail(Trouble.SPAWN_FAILED)], ANSWER)
+    out = play(way, [Started(), Text(""), Reasoning("hm"), *fail(ErrorCode.SPAWN_FAILED)], ANSWER)
     assert isinstance(out[0], Answering)
     assert out[0].hops == 1
 
 
-@pytest.mark.parametrize("trouble", [t for t in sorted(Trouble) if t != Trouble.SPAWN_FAILED])
-def test_G2_nothing_else_is_salvaged(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [t for t in sorted(ErrorCode) if t != ErrorCode.SPAWN_FAILED])
+def test_G2_nothing_else_is_salvaged(trouble: ErrorCode) -> None:
     way = walk(streaming=False)
     out = play(way, [Started(), Text("nearly all"), *fail(trouble)])
     assert out == []
@@ -753,7 +755,7 @@ def test_G2_a_timeout_with_text_in_hand_moves_on() -> None:
 def test_G3_an_error_text_is_never_content(streaming: bool) -> None:
     way = walk("claude/sonnet", streaming=streaming)
     notice = "You've hit your weekly limit"
-    out = play(way, [Started(), *fail(Trouble.QUOTA_EXHAUSTED, notice)])
+    out = play(way, [Started(), *fail(ErrorCode.QUOTA_EXHAUSTED, notice)])
     assert out == []
     assert isinstance(way.verdict(WALL), Refused)
 
@@ -763,7 +765,7 @@ def test_G3_an_error_text_is_never_content(streaming: bool) -> None:
 
 def test_I2_a_success_after_a_failure_still_tells_of_the_failure() -> None:
     way = walk()
-    out = play(way, fail(Trouble.RATE_LIMITED, "slow down"), ANSWER)
+    out = play(way, fail(ErrorCode.RATE_LIMITED, "slow down"), ANSWER)
     head = out[0]
     assert isinstance(head, Answering)
     record = head.records[0]
@@ -773,7 +775,7 @@ def test_I2_a_success_after_a_failure_still_tells_of_the_failure() -> None:
 
 def test_I4_records_and_verdicts_are_scrubbed() -> None:
     way = walk("claude/sonnet")
-    play(way, fail(Trouble.OVERLOADED, "at /home/bob/x\nwith sk-ant-abcdefgh"))
+    play(way, fail(ErrorCode.OVERLOADED, "at /home/bob/x\nwith sk-ant-abcdefgh"))
     end = way.verdict(WALL)
     for text in (end.failed.detail, end.records[0].error_message):
         assert text == "at [path] with [secret]"
@@ -807,14 +809,14 @@ def test_J4_the_model_that_really_answers_is_reported(
 @pytest.mark.parametrize(
     ("trouble", "event"),
     [
-        (Trouble.OVERLOADED, "fallback_hard_trigger"),
-        (Trouble.SOFT_TRIGGER, "fallback_soft_trigger"),
-        (Trouble.BAD_REQUEST, "fallback_client_error_no_fallback"),
-        (Trouble.AUTH_MISSING, "fallback_auth_missing_no_fallback"),
-        (Trouble.UNKNOWN, "fallback_non_trigger_error"),
+        (ErrorCode.OVERLOADED, "fallback_hard_trigger"),
+        (ErrorCode.SOFT_TRIGGER, "fallback_soft_trigger"),
+        (ErrorCode.BAD_REQUEST, "fallback_client_error_no_fallback"),
+        (ErrorCode.AUTH_MISSING, "fallback_auth_missing_no_fallback"),
+        (ErrorCode.UNKNOWN, "fallback_non_trigger_error"),
     ],
 )
-def test_L1_each_failure_is_noted_with_its_class(trouble: Trouble, event: str) -> None:
+def test_L1_each_failure_is_noted_with_its_class(trouble: ErrorCode, event: str) -> None:
     way = walk()
     play(way, fail(trouble))
     notes = {note.event: note.fields for note in way.notes}
@@ -825,7 +827,7 @@ def test_L1_each_failure_is_noted_with_its_class(trouble: Trouble, event: str) -
 
 def test_L2_log_and_header_carry_the_same_classification_and_the_next_provider() -> None:
     way = walk()
-    play(way, fail(Trouble.OVERLOADED), fail(Trouble.AUTH_MISSING))
+    play(way, fail(ErrorCode.OVERLOADED), fail(ErrorCode.AUTH_MISSING))
     noted = [n.fields for n in way.notes if n.event.startswith("fallback_hop_error")]
     assert [(f["code"], f["trigger_type"]) for f in noted] == [
         (r.code, r.trigger_type) for r in way.records
@@ -837,14 +839,16 @@ def test_L2_log_and_header_carry_the_same_classification_and_the_next_provider()
 def test_L3_no_word_of_prompt_answer_or_error_is_in_the_notes() -> None:
     way = walk()
     play(
-        way, fail(Trouble.OVERLOADED, "CANARY-1"), [Text("CANARY-2"), Reasoning("CANARY-3"), Done()]
+        way,
+        fail(ErrorCode.OVERLOADED, "CANARY-1"),
+        [Text("CANARY-2"), Reasoning("CANARY-3"), Done()],
     )
     assert "CANARY" not in repr(way.notes)
 
 
 def test_A7_an_answer_that_is_not_the_wanted_json_moves_on() -> None:
     way = walk(streaming=False)
-    play(way, [Started(), *fail(Trouble.FORMAT_MISMATCH)])
+    play(way, [Started(), *fail(ErrorCode.FORMAT_MISMATCH)])
     assert way.next(NOW) == hop("codex/gpt-5.5")
 
 
@@ -856,7 +860,7 @@ def test_A1_a_hop_whose_process_waits_for_results_goes_first_and_the_others_foll
     tried = []
     while (hop := walk.next(0)) is not None:
         tried.append(hop.provider)
-        walk.pass_on(Failed(Trouble.SPAWN_FAILED, "no"), 0)
+        walk.pass_on(Failed(ErrorCode.SPAWN_FAILED, "no"), 0)
     assert tried == ["codex", "claude", "vibe"]
     end = walk.verdict(0)
     assert [record.hop for record in end.records] == [0, 1, 2]
@@ -870,18 +874,21 @@ def test_A1_a_hop_whose_process_waits_for_results_goes_first_and_the_others_foll
 def test_A6_what_stops_the_chain_is_told_even_if_a_later_hop_was_tried_first() -> None:
     hops = tuple(Hop(name, "m") for name in ("claude", "codex"))
     walk = Walk(Chain("c", hops), streaming=False, now=0, first=1)
-    for trouble in (Trouble.RATE_LIMITED, Trouble.BAD_REQUEST):
+    for trouble in (ErrorCode.RATE_LIMITED, ErrorCode.BAD_REQUEST):
         walk.next(0)
         walk.pass_on(Failed(trouble, "no"), 0)
     assert walk.next(0) is None
     end = walk.verdict(0)
-    assert (end.provider, end.status, end.failed.trouble) == ("claude", 400, Trouble.BAD_REQUEST)
+    assert (end.provider, end.status, end.failed.trouble) == ("claude", 400, ErrorCode.BAD_REQUEST)
 
 
 def test_A4_a_hop_that_never_could_answer_does_not_hide_what_went_wrong() -> None:
     hops = tuple(Hop(name, "m") for name in ("claude", "codex"))
     walk = Walk(Chain("c", hops), streaming=False, now=0)
-    for failed in (Failed(Trouble.INCAPABLE, "cannot"), Failed(Trouble.RATE_LIMITED, "slow down")):
+    for failed in (
+        Failed(ErrorCode.INCAPABLE, "cannot"),
+        Failed(ErrorCode.RATE_LIMITED, "slow down"),
+    ):
         walk.next(0)
         walk.pass_on(failed, 0)
     end = walk.verdict(0)
@@ -921,7 +928,7 @@ def test_A7_the_last_hops_empty_answer_is_told_as_it_is(
 ) -> None:
     way = walk(*THREE[: before + 1], streaming=streaming)
     silent = [*SILENT[said], Usage(1, 0), Done(empty=True)]
-    out = play(way, *[fail(Trouble.OVERLOADED)] * before, silent)
+    out = play(way, *[fail(ErrorCode.OVERLOADED)] * before, silent)
     head = out[0]
     assert isinstance(head, Answering)
     assert (head.hops, head.empty) == (before, True)
@@ -954,7 +961,7 @@ def test_C2_white_space_holds_the_gate_and_comes_with_the_first_word() -> None:
 
 
 @pytest.mark.parametrize("trouble", HARD)
-def test_B1_a_failure_wins_over_text_that_has_not_gone_out(trouble: Trouble) -> None:
+def test_B1_a_failure_wins_over_text_that_has_not_gone_out(trouble: ErrorCode) -> None:
     way = walk()
     way.next(NOW)
     assert way.pass_on_together([Started(), Text("half"), *fail(trouble)], NOW) == ()
@@ -966,7 +973,7 @@ def test_R3_of_a_cli_that_died_the_last_hop_leaves_its_text_in_a_stream_too() ->
     for streaming in (True, False):
         way = walk("claude/sonnet", streaming=streaming)
         way.next(NOW)
-        events = [Started(), Text("half"), *fail(Trouble.SPAWN_FAILED)]
+        events = [Started(), Text("half"), *fail(ErrorCode.SPAWN_FAILED)]
         out = way.pass_on_together(events, NOW)
         assert Text("half") in out and finishes(out) == [Finish.LENGTH]
 
@@ -974,7 +981,7 @@ def test_R3_of_a_cli_that_died_the_last_hop_leaves_its_text_in_a_stream_too() ->
 def test_B1_what_a_living_cli_said_before_its_failure_is_no_answer_on_the_last_hop() -> None:
     way = walk("claude/sonnet")
     way.next(NOW)
-    failed = Failed(Trouble.SPAWN_FAILED, "it tried a tool of its own", living=True)
+    failed = Failed(ErrorCode.SPAWN_FAILED, "it tried a tool of its own", living=True)
     assert way.pass_on_together([Started(), Text("half"), failed], NOW) == ()
 
 
@@ -982,22 +989,22 @@ def test_B2_once_something_is_out_the_text_beside_a_failure_goes_out_too() -> No
     way = walk()
     way.next(NOW)
     way.pass_on_together([Started(), Text("one ")], NOW)
-    out = way.pass_on_together([Text("two"), *fail(Trouble.VENDOR_CUT)], NOW)
+    out = way.pass_on_together([Text("two"), *fail(ErrorCode.VENDOR_CUT)], NOW)
     assert out[0] == Text("two")
-    assert isinstance(out[1], Failed) and out[1].trouble is Trouble.VENDOR_CUT
+    assert isinstance(out[1], Failed) and out[1].trouble is ErrorCode.VENDOR_CUT
 
 
 def test_B1_what_comes_after_the_end_is_not_looked_at() -> None:
     way = walk()
     way.next(NOW)
-    out = way.pass_on_together([*ANSWER, *fail(Trouble.OVERLOADED)], NOW)
+    out = way.pass_on_together([*ANSWER, *fail(ErrorCode.OVERLOADED)], NOW)
     assert out[1:] == ANSWER
 
 
 def test_G1_without_streaming_a_dead_process_leaves_its_text_in_one_breath_too() -> None:
     way = walk(streaming=False)
     way.next(NOW)
-    out = way.pass_on_together([Started(), Text("half"), *fail(Trouble.SPAWN_FAILED)], NOW)
+    out = way.pass_on_together([Started(), Text("half"), *fail(ErrorCode.SPAWN_FAILED)], NOW)
     assert finishes(out) == [Finish.LENGTH]
 
 
@@ -1006,17 +1013,17 @@ def test_G1_a_cut_that_a_living_cli_reports_is_never_salvaged(streaming: bool) -
     way = walk("claude/sonnet", streaming=streaming)
     way.next(NOW)
     out = [*way.pass_on(Started(), NOW), *way.pass_on(Text("forty words"), NOW)]
-    out += way.pass_on(Failed(Trouble.VENDOR_CUT, "connection closed"), NOW)
+    out += way.pass_on(Failed(ErrorCode.VENDOR_CUT, "connection closed"), NOW)
     assert finishes(out) == []
     if streaming:
-        assert isinstance(out[-1], Failed) and out[-1].trouble is Trouble.VENDOR_CUT
+        assert isinstance(out[-1], Failed) and out[-1].trouble is ErrorCode.VENDOR_CUT
     else:
         assert out == [] and way.verdict(WALL).status == 502
 
 
 def test_G1_a_living_cli_that_had_to_be_ended_leaves_no_answer() -> None:
     way = walk(streaming=False)
-    tried = Failed(Trouble.SPAWN_FAILED, "claude tried its own tool Bash", living=True)
+    tried = Failed(ErrorCode.SPAWN_FAILED, "claude tried its own tool Bash", living=True)
     out = play(way, [Started(), Text("Let me look. "), tried], ANSWER)
     assert isinstance(out[0], Answering) and out[0].hops == 1
 
@@ -1027,15 +1034,15 @@ def test_G1_a_living_cli_that_had_to_be_ended_leaves_no_answer() -> None:
 @pytest.mark.parametrize(
     ("clocks", "shown", "seconds"),
     [
-        (Clocks(), None, 240.0),
-        (Clocks(), 60.0, 60.0),
-        (Clocks(opening_s=20.0), 60.0, 20.0),
-        (Clocks(opening_s=120.0, fixed=True), 60.0, 120.0),
-        (Clocks(opening_s=30.0, fixed=True), 60.0, 30.0),
+        (Timeouts(), None, 240.0),
+        (Timeouts(), 60.0, 60.0),
+        (Timeouts(opening_s=20.0), 60.0, 20.0),
+        (Timeouts(opening_s=120.0, fixed=True), 60.0, 120.0),
+        (Timeouts(opening_s=30.0, fixed=True), 60.0, 30.0),
     ],
 )
 def test_C3_where_the_vendors_first_word_shows_a_minute_without_it_is_enough(
-    clocks: Clocks, shown: float | None, seconds: float
+    clocks: Timeouts, shown: float | None, seconds: float
 ) -> None:
     way = walk("claude/sonnet", "codex/gpt", clocks={"claude": clocks})
     way.next(NOW)
@@ -1059,7 +1066,7 @@ def names(hops: Sequence[Hop]) -> list[str]:
     return [one.provider for one in hops]
 
 
-BUSY = fail(Trouble.CONCURRENCY_LIMIT)
+BUSY = fail(ErrorCode.CONCURRENCY_LIMIT)
 
 
 def test_D3_full_hops_are_passed_over_and_waited_for_when_nobody_answered() -> None:
@@ -1079,9 +1086,9 @@ def test_D3_full_hops_are_passed_over_and_waited_for_when_nobody_answered() -> N
 
 
 @pytest.mark.parametrize(
-    "other", [*HARD, Trouble.QUOTA_HOLD, Trouble.SOFT_TRIGGER, Trouble.CIRCUIT_OPEN]
+    "other", [*HARD, ErrorCode.QUOTA_HOLD, ErrorCode.SOFT_TRIGGER, ErrorCode.CIRCUIT_OPEN]
 )
-def test_D3_one_full_hop_among_failed_ones_is_waited_for(other: Trouble) -> None:
+def test_D3_one_full_hop_among_failed_ones_is_waited_for(other: ErrorCode) -> None:
     way = full()
     play(way, fail(other), BUSY, fail(other))
     assert way.next(NOW) is None
@@ -1089,7 +1096,7 @@ def test_D3_one_full_hop_among_failed_ones_is_waited_for(other: Trouble) -> None
 
 
 @pytest.mark.parametrize("other", STOPPING)
-def test_D3_what_stops_the_chain_stops_the_waiting(other: Trouble) -> None:
+def test_D3_what_stops_the_chain_stops_the_waiting(other: ErrorCode) -> None:
     way = full()
     play(way, BUSY, fail(other))
     assert way.next(NOW) is None and way.full == ()
@@ -1101,7 +1108,7 @@ def test_D3_a_hop_that_turns_out_to_be_held_is_not_waited_for_any_more() -> None
     way.next(NOW)
     way.again(hop(THREE[0]), NOW)
     assert way.full == (), "while it is being tried"
-    way.pass_on(Failed(Trouble.QUOTA_HOLD, "held"), NOW)
+    way.pass_on(Failed(ErrorCode.QUOTA_HOLD, "held"), NOW)
     assert names(way.full) == ["codex", "vibe"]
     assert [r.code for r in way.records] == ["QUOTA_HOLD"] + ["CONCURRENCY_LIMIT"] * 2
 
@@ -1123,7 +1130,7 @@ def test_D3_the_patience_is_for_the_whole_request() -> None:
     assert way.patience(NOW) == 10.0
     way.waited(7.0, in_vain=False)
     way.again(hop(THREE[0]), NOW + 7)
-    way.pass_on(Failed(Trouble.OVERLOADED, "no"), NOW + 8)
+    way.pass_on(Failed(ErrorCode.OVERLOADED, "no"), NOW + 8)
     assert way.next(NOW + 8) is None
     assert names(way.full) == ["codex", "vibe"]
     assert way.patience(NOW + 8) == 3.0
@@ -1160,7 +1167,7 @@ def test_A7_an_empty_answer_beside_a_full_hop_is_not_the_last_word() -> None:
 
 # --- a context that is too small -----------------------------------------------------------------
 
-LONG = fail(Trouble.CONTEXT_TOO_LONG)
+LONG = fail(ErrorCode.CONTEXT_TOO_LONG)
 
 
 def reading(*tokens: int | None, patience: float = 0.0) -> Walk:
@@ -1203,7 +1210,7 @@ def test_A7_a_context_that_is_too_long_moves_on_to_a_larger_one_only(
 
 def test_A7_every_hop_after_it_has_to_be_larger() -> None:
     way = reading(200, 400, 300)
-    play(way, LONG, fail(Trouble.OVERLOADED))
+    play(way, LONG, fail(ErrorCode.OVERLOADED))
     assert way.next(NOW) is not None, "300 are more than the 200 that were too few"
     longer = reading(200, 400, 300)
     play(longer, LONG, LONG)
@@ -1229,9 +1236,9 @@ def test_A4_the_message_tells_what_happened_to_each_hop_and_when_it_is_back() ->
     way = walk()
     play(
         way,
-        fail(Trouble.QUOTA_EXHAUSTED, "You've hit your weekly limit", resets_at=WALL + 7500),
-        fail(Trouble.QUOTA_HOLD, "the plan of codex is used up", resets_at=WALL + 300_000),
-        fail(Trouble.OVERLOADED, "529 with words of the vendor"),
+        fail(ErrorCode.QUOTA_EXHAUSTED, "You've hit your weekly limit", resets_at=WALL + 7500),
+        fail(ErrorCode.QUOTA_HOLD, "the plan of codex is used up", resets_at=WALL + 300_000),
+        fail(ErrorCode.OVERLOADED, "529 with words of the vendor"),
     )
     end = way.verdict(WALL)
     told = end.failed.detail
@@ -1243,8 +1250,8 @@ def test_A4_the_message_tells_what_happened_to_each_hop_and_when_it_is_back() ->
     assert "add another provider" not in end.advice
 
 
-@pytest.mark.parametrize("trouble", [Trouble.QUOTA_EXHAUSTED, Trouble.QUOTA_HOLD])
-def test_K1_a_chain_of_one_is_advised_to_have_another(trouble: Trouble) -> None:
+@pytest.mark.parametrize("trouble", [ErrorCode.QUOTA_EXHAUSTED, ErrorCode.QUOTA_HOLD])
+def test_K1_a_chain_of_one_is_advised_to_have_another(trouble: ErrorCode) -> None:
     way = walk("claude/sonnet")
     play(way, fail(trouble))
     assert "goes on to another provider" in way.verdict(WALL).advice
@@ -1254,21 +1261,21 @@ def test_K1_a_chain_of_one_is_advised_to_have_another(trouble: Trouble) -> None:
     ("troubles", "resets", "expected"),
     [
         # A used-up plan that is back in an hour, and one that nobody knows of: it is probed.
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.QUOTA_EXHAUSTED], [3600, None], 300),
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.QUOTA_EXHAUSTED], [3600, 7200], 3600),
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED], [3600, None], 60),
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.OVERLOADED], [3600, None], 60),
-        ([Trouble.QUOTA_HOLD, Trouble.SPAWN_FAILED], [3600, None], 60),
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.CONCURRENCY_LIMIT], [3600, None], 2),
-        ([Trouble.RATE_LIMITED, Trouble.RATE_LIMITED], [7, 20], 7),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.QUOTA_EXHAUSTED], [3600, None], 300),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.QUOTA_EXHAUSTED], [3600, 7200], 3600),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED], [3600, None], 60),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.OVERLOADED], [3600, None], 60),
+        ([ErrorCode.QUOTA_HOLD, ErrorCode.SPAWN_FAILED], [3600, None], 60),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.CONCURRENCY_LIMIT], [3600, None], 2),
+        ([ErrorCode.RATE_LIMITED, ErrorCode.RATE_LIMITED], [7, 20], 7),
         # What time does not heal does not shorten the wait.
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.CLI_NOT_FOUND], [3600, None], 3600),
-        ([Trouble.QUOTA_EXHAUSTED, Trouble.INCAPABLE], [3600, None], 3600),
-        ([Trouble.OVERLOADED, Trouble.DEADLINE], [None, None], 60),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.CLI_NOT_FOUND], [3600, None], 3600),
+        ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.INCAPABLE], [3600, None], 3600),
+        ([ErrorCode.OVERLOADED, ErrorCode.DEADLINE], [None, None], 60),
     ],
 )
 def test_K_retry_after_is_when_any_hop_may_be_well_again(
-    troubles: list[Trouble], resets: list[float | None], expected: int
+    troubles: list[ErrorCode], resets: list[float | None], expected: int
 ) -> None:
     way = walk("claude/sonnet", "codex/gpt-5.5")
     at = [None if seconds is None else WALL + seconds for seconds in resets]

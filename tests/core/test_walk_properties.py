@@ -8,13 +8,14 @@ from typing import Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from olp.core.chains import Chain, Policy
-from olp.core.walk import NOT_ASKED, Clocks, Walk
+from olp.core.routing.chains import Chain, Policy
+from olp.core.routing.walk import NOT_ASKED, Timeouts, Walk
 from olp.events import (
     Answering,
     CallArguments,
     CallStarted,
     Done,
+    ErrorCode,
     Event,
     Failed,
     Finish,
@@ -23,7 +24,6 @@ from olp.events import (
     Reasoning,
     Started,
     Text,
-    Trouble,
     Usage,
 )
 from olp.model import Hop
@@ -44,8 +44,8 @@ EVENTS: tuple[Event | None, ...] = (
     *(CallStarted(0, "c", "f"), CallArguments(0, "{}")),
     *map(Done, Finish),
     Done(empty=True),
-    *(Failed(trouble, "no") for trouble in Trouble if trouble not in NOT_ASKED),
-    *(Failed(Trouble.UNKNOWN, "no", status=status) for status in (400, 429, 500)),
+    *(Failed(trouble, "no") for trouble in ErrorCode if trouble not in NOT_ASKED),
+    *(Failed(ErrorCode.UNKNOWN, "no", status=status) for status in (400, 429, 500)),
 )
 WAITS = (0.0, 0.0, 0.1, 1 / 3, 4.9, 5.0, 20.0, 29.9, 30.0, 60.0, 240.0, 541.7, 600.0)
 
@@ -70,7 +70,9 @@ _SKIPPED: st.SearchStrategy[list[Moment]] = st.sampled_from(
         for at in (None, 10.0, 20.0)
     ]
 )
-_HELD: st.SearchStrategy[list[Moment]] = st.just([(0.0, Failed(Trouble.QUOTA_HOLD, "held by now"))])
+_HELD: st.SearchStrategy[list[Moment]] = st.just(
+    [(0.0, Failed(ErrorCode.QUOTA_HOLD, "held by now"))]
+)
 
 
 @dataclass
@@ -109,7 +111,7 @@ def stories(draw: st.DrawFn) -> Story:
         Chain("c", hops, draw(_policies)),
         streaming=streaming,
         now=now,
-        clocks={"codex": Clocks(20, 5, 60)},
+        clocks={"codex": Timeouts(20, 5, 60)},
         patience=draw(st.sampled_from([0.0, 10.0])),
         contexts={hop: tokens for hop in hops if (tokens := draw(_contexts))},
     )
@@ -133,7 +135,7 @@ def stories(draw: st.DrawFn) -> Story:
 
 def _live(story: Story, attempt: list[Moment], now: float) -> float:
     walk, mark = story.walk, f"<{len(story.tried) - 1}>"
-    for seconds, event in [*attempt, (0.0, Failed(Trouble.SPAWN_FAILED, "silence"))]:
+    for seconds, event in [*attempt, (0.0, Failed(ErrorCode.SPAWN_FAILED, "silence"))]:
         now += seconds
         if not walk.trying:
             break
@@ -270,7 +272,7 @@ def test_A7_after_a_context_that_was_too_small_only_larger_ones_are_asked(story:
     for hop in story.asked:
         assert needs == 0 or contexts.get(hop, 0) > needs
         end = ends[hop]
-        if isinstance(end, Failed) and end.trouble is Trouble.CONTEXT_TOO_LONG:
+        if isinstance(end, Failed) and end.trouble is ErrorCode.CONTEXT_TOO_LONG:
             needs = contexts.get(hop, 0)
             if not needs:
                 assert hop == story.asked[-1], "nobody knows what would be larger"
@@ -286,7 +288,7 @@ def test_B1_of_what_was_read_together_a_failure_decides(
     out = walk.pass_on_together(events, 0)
     end = next((event for event in events if isinstance(event, Done | Failed)), None)
     if isinstance(end, Failed):
-        salvaged = not streaming and end.trouble is Trouble.SPAWN_FAILED
+        salvaged = not streaming and end.trouble is ErrorCode.SPAWN_FAILED
         assert not out or (salvaged and out[-1] == Done(Finish.LENGTH, truncated=True))
         assert not walk.trying
     again = Walk(Chain("c", (Hop("claude", "m0"), Hop("codex", "m1"))), streaming=False, now=0)

@@ -24,6 +24,7 @@ from olp.errors import RequestError
 from olp.events import (
     Answering,
     Done,
+    ErrorCode,
     Failed,
     Finish,
     Output,
@@ -32,7 +33,6 @@ from olp.events import (
     Refused,
     Started,
     Text,
-    Trouble,
     Usage,
 )
 from olp.model import Effort, JsonFormat, Message, Request, Role
@@ -545,7 +545,7 @@ def test_N1_reasoning_is_shown_as_reasoning() -> None:
 
 
 def test_B3_a_failure_in_mid_stream_is_an_error_event_without_done() -> None:
-    chunks = frames(HEAD, Text("a"), Failed(Trouble.OVERLOADED, "the vendor said no"))
+    chunks = frames(HEAD, Text("a"), Failed(ErrorCode.OVERLOADED, "the vendor said no"))
     assert "[DONE]" not in chunks
     assert chunks[-1]["error"]["code"] == "overloaded"
     assert "the vendor said no" in chunks[-1]["error"]["message"]
@@ -619,33 +619,35 @@ def test_N1_usage_and_finish_reason_are_always_there(finish: Finish) -> None:
 @pytest.mark.parametrize(
     ("trouble", "kind", "code"),
     [
-        (Trouble.AUTH_MISSING, "provider_auth_missing", "provider_auth_missing"),
-        (Trouble.BAD_REQUEST, "invalid_request_error", "bad_request"),
-        (Trouble.CONTEXT_TOO_LONG, "invalid_request_error", "context_length_exceeded"),
-        (Trouble.MODEL_NOT_FOUND, "invalid_request_error", "model_not_found"),
-        (Trouble.QUOTA_EXHAUSTED, "insufficient_quota", "insufficient_quota"),
-        (Trouble.QUOTA_HOLD, "insufficient_quota", "insufficient_quota"),
-        (Trouble.SOFT_TRIGGER, "insufficient_quota", "insufficient_quota"),
-        (Trouble.RATE_LIMITED, "rate_limit_error", "rate_limit_exceeded"),
-        (Trouble.CONCURRENCY_LIMIT, "rate_limit_error", "concurrency_limit"),
-        (Trouble.FORMAT_MISMATCH, "server_error", "format_mismatch"),
-        (Trouble.SPAWN_FAILED, "server_error", "spawn_failed"),
-        (Trouble.SPAWN_TIMEOUT, "server_error", "spawn_timeout"),
-        (Trouble.OVERLOADED, "server_error", "overloaded"),
-        (Trouble.CLI_NOT_FOUND, "server_error", "cli_not_found"),
-        (Trouble.CIRCUIT_OPEN, "server_error", "circuit_open"),
-        (Trouble.DEADLINE, "server_error", "deadline"),
-        (Trouble.UNKNOWN, "server_error", "unknown"),
+        (ErrorCode.AUTH_MISSING, "provider_auth_missing", "provider_auth_missing"),
+        (ErrorCode.BAD_REQUEST, "invalid_request_error", "bad_request"),
+        (ErrorCode.CONTEXT_TOO_LONG, "invalid_request_error", "context_length_exceeded"),
+        (ErrorCode.MODEL_NOT_FOUND, "invalid_request_error", "model_not_found"),
+        (ErrorCode.QUOTA_EXHAUSTED, "insufficient_quota", "insufficient_quota"),
+        (ErrorCode.QUOTA_HOLD, "insufficient_quota", "insufficient_quota"),
+        (ErrorCode.SOFT_TRIGGER, "insufficient_quota", "insufficient_quota"),
+        (ErrorCode.RATE_LIMITED, "rate_limit_error", "rate_limit_exceeded"),
+        (ErrorCode.CONCURRENCY_LIMIT, "rate_limit_error", "concurrency_limit"),
+        (ErrorCode.FORMAT_MISMATCH, "server_error", "format_mismatch"),
+        (ErrorCode.SPAWN_FAILED, "server_error", "spawn_failed"),
+        (ErrorCode.SPAWN_TIMEOUT, "server_error", "spawn_timeout"),
+        (ErrorCode.OVERLOADED, "server_error", "overloaded"),
+        (ErrorCode.CLI_NOT_FOUND, "server_error", "cli_not_found"),
+        (ErrorCode.CIRCUIT_OPEN, "server_error", "circuit_open"),
+        (ErrorCode.DEADLINE, "server_error", "deadline"),
+        (ErrorCode.UNKNOWN, "server_error", "unknown"),
     ],
 )
-def test_K_the_error_of_each_trouble(trouble: Trouble, kind: str, code: str) -> None:
+def test_K_the_error_of_each_trouble(trouble: ErrorCode, kind: str, code: str) -> None:
     error = error_body(Failed(trouble, "why"))["error"]
     assert (error["type"], error["code"], error["param"]) == (kind, code, None)
     assert error["message"] == f"{trouble}: why"
 
 
 def test_K_the_body_says_what_to_do_next() -> None:
-    end = Refused("claude", "sonnet", 1, Failed(Trouble.OVERLOADED, "It broke."), 503, "try again")
+    end = Refused(
+        "claude", "sonnet", 1, Failed(ErrorCode.OVERLOADED, "It broke."), 503, "try again"
+    )
     error = json.loads(refused_body(end))["error"]
     assert error["message"] == "OVERLOADED: It broke. What to do: try again."
 
@@ -665,7 +667,7 @@ def test_K_a_refused_request_has_the_same_shape() -> None:
 
 @given(st.text(st.characters()))
 def test_I5_an_error_body_can_always_be_encoded(detail: str) -> None:
-    end = Refused("claude", "m", 0, Failed(Trouble.UNKNOWN, detail), 500, "wait")
+    end = Refused("claude", "m", 0, Failed(ErrorCode.UNKNOWN, detail), 500, "wait")
     assert detail in json.loads(refused_body(end))["error"]["message"] or detail.endswith(".")
 
 

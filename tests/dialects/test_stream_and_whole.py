@@ -9,15 +9,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from olp.core.chains import Chain
-from olp.core.shape import Shaper
-from olp.core.walk import Walk
+from olp.core.answer.shaper import Shaper
+from olp.core.routing.chains import Chain
+from olp.core.routing.walk import Walk
 from olp.dialects.openai_chat import Order, StreamEncoder, decode, whole
 from olp.events import (
     Answering,
     CallArguments,
     CallStarted,
     Done,
+    ErrorCode,
     Event,
     Failed,
     Finish,
@@ -27,7 +28,6 @@ from olp.events import (
     Refused,
     Started,
     Text,
-    Trouble,
     Usage,
 )
 from olp.model import Hop
@@ -161,7 +161,7 @@ _events: st.SearchStrategy[Event] = st.one_of(
 )
 _ends: st.SearchStrategy[Event] = st.one_of(
     st.sampled_from(list(Finish)).map(Done),
-    st.sampled_from(list(Trouble)).map(lambda trouble: Failed(trouble, "no")),
+    st.sampled_from(list(ErrorCode)).map(lambda trouble: Failed(trouble, "no")),
 )
 
 

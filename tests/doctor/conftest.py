@@ -11,7 +11,7 @@ from olp.config import ProviderConfig
 from olp.doctor.finding import Patient
 from olp.doctor.lab import Lab, open_lab
 from olp.providers import all_providers
-from olp.providers.base import Setting
+from olp.providers.base import ProviderContext
 from tests.doctor.fakes import install
 
 MakePatient = Callable[..., Patient]
@@ -44,7 +44,7 @@ def patient(tmp_path: Path) -> MakePatient:
         command: tuple[str, ...] = (name,)
         if installed:
             command = (str(install(tmp_path / "bin", name, mood, version, login)),)
-        setting = Setting(
+        setting = ProviderContext(
             command,
             config or ProviderConfig(),
             {"PATH": "/usr/bin:/bin", **(environ or {})},

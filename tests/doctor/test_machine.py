@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from olp.config import Config, ServerConfig
-from olp.core.chains import Catalogue
+from olp.core.routing.chains import Catalogue
 from olp.doctor import machine
 from olp.doctor.lab import Lab
 from olp.doctor.machine import (
@@ -20,8 +20,8 @@ from olp.doctor.machine import (
     check_port,
     check_processes,
 )
-from olp.runtime.place import RunPlace
-from olp.runtime.removal import remove
+from olp.runtime.process.removal import remove
+from olp.runtime.process.run_folder import RunFolder
 from tests.doctor.conftest import MakePatient
 
 
@@ -109,7 +109,7 @@ def test_what_lies_in_the_working_directory_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    work = RunPlace(tmp_path).work
+    work = RunFolder(tmp_path).work
     for folder in (tmp_path, work):
         folder.mkdir(exist_ok=True)
         folder.chmod(0o700)

@@ -13,7 +13,7 @@ import pytest
 
 from olp.doctor.finding import Finding
 from olp.doctor.record import check_record
-from olp.runtime import tables
+from olp.runtime.usage import schema as tables
 from tests.runtime.bookkeeping import filled, old_file, row
 
 

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from olp.runtime.authority import make
-from olp.runtime.tls import trusting
+from olp.host.authority import make
+from olp.host.tls import trusting
 from tests.conftest import Serve
 from tests.fakes.plan import Plan, says
 from tests.support import PATIENCE_S, Served

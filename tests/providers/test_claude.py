@@ -9,9 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.events import Done, Failed, Finish, Quota, Reads, Reasoning, Started, Text, Trouble, Usage
+from olp.events import (
+    Done,
+    ErrorCode,
+    Failed,
+    Finish,
+    Quota,
+    Reads,
+    Reasoning,
+    Started,
+    Text,
+    Usage,
+)
 from olp.providers.base import CloseInput, Exit, Halt, Write
-from olp.providers.claude_answer import Driver
+from olp.providers.claude.answer import Driver
 from tests.providers.replay import (
     GARBAGE,
     NOW,
@@ -25,23 +36,23 @@ from tests.providers.replay import (
 )
 
 FAILURES = {
-    "quota": Trouble.QUOTA_EXHAUSTED,
-    "throttle": Trouble.RATE_LIMITED,
-    "credit": Trouble.QUOTA_EXHAUSTED,
-    "overloaded": Trouble.OVERLOADED,
-    "error500": Trouble.OVERLOADED,
-    "auth": Trouble.AUTH_MISSING,
-    "nologin": Trouble.AUTH_MISSING,
-    "badreq": Trouble.BAD_REQUEST,
-    "model": Trouble.MODEL_NOT_FOUND,
-    "context": Trouble.CONTEXT_TOO_LONG,
-    "slash": Trouble.SPAWN_FAILED,
-    "miderr": Trouble.OVERLOADED,
-    "miderr_fallback": Trouble.VENDOR_CUT,
-    "drop": Trouble.VENDOR_CUT,
-    "evil_bash": Trouble.SPAWN_FAILED,
-    "evil_read": Trouble.SPAWN_FAILED,
-    "evil_write": Trouble.SPAWN_FAILED,
+    "quota": ErrorCode.QUOTA_EXHAUSTED,
+    "throttle": ErrorCode.RATE_LIMITED,
+    "credit": ErrorCode.QUOTA_EXHAUSTED,
+    "overloaded": ErrorCode.OVERLOADED,
+    "error500": ErrorCode.OVERLOADED,
+    "auth": ErrorCode.AUTH_MISSING,
+    "nologin": ErrorCode.AUTH_MISSING,
+    "badreq": ErrorCode.BAD_REQUEST,
+    "model": ErrorCode.MODEL_NOT_FOUND,
+    "context": ErrorCode.CONTEXT_TOO_LONG,
+    "slash": ErrorCode.SPAWN_FAILED,
+    "miderr": ErrorCode.OVERLOADED,
+    "miderr_fallback": ErrorCode.VENDOR_CUT,
+    "drop": ErrorCode.VENDOR_CUT,
+    "evil_bash": ErrorCode.SPAWN_FAILED,
+    "evil_read": ErrorCode.SPAWN_FAILED,
+    "evil_write": ErrorCode.SPAWN_FAILED,
 }
 ANSWERS = {"ok": WORDS, "think": WORDS, "say_unicode": "Grüße 👋 日本", "len": WORDS}
 
@@ -205,7 +216,7 @@ def test_M2_a_model_that_asks_for_a_tool_ends_the_process(tool: str) -> None:
 def test_C7_an_end_before_the_result_is_no_success(keep: int) -> None:
     lines = Recording.load("claude", "ok").lines[:keep]
     for code in (0, 1, 137, None):
-        assert play(driver(), lines, Exit(code)).failed.trouble is Trouble.SPAWN_FAILED
+        assert play(driver(), lines, Exit(code)).failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 # --- lines that were not recorded ----------------------------------------------------------------
@@ -232,7 +243,7 @@ def test_M1_any_other_prompt_is_not_touched(prompt: str) -> None:
 )
 def test_M2_tools_that_are_announced_end_the_process(more: dict[str, Any]) -> None:
     init = {"type": "system", "subtype": "init", "tools": [], "mcp_servers": []} | more
-    assert told(init).failed.trouble is Trouble.SPAWN_FAILED
+    assert told(init).failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 def test_M2_the_schemas_own_tool_is_allowed_only_with_a_schema() -> None:
@@ -242,7 +253,7 @@ def test_M2_the_schemas_own_tool_is_allowed_only_with_a_schema() -> None:
     )
     answer = result("", structured_output={"a": 1})
     assert told(init, start, answer, structured=True).end == Done()
-    assert told(start, answer).failed.trouble is Trouble.SPAWN_FAILED
+    assert told(start, answer).failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 def test_N1_what_a_sub_agent_says_is_not_the_answer() -> None:
@@ -307,7 +318,7 @@ def test_B3_what_the_deltas_lack_is_not_lost_in_silence(whole: str, text: str, e
 def test_S18_a_limit_notice_as_prose_with_exit_0_is_a_failure() -> None:
     notice = "You've hit your weekly limit · resets 3pm"
     failed = told(result(notice)).failed
-    assert failed.trouble is Trouble.QUOTA_EXHAUSTED
+    assert failed.trouble is ErrorCode.QUOTA_EXHAUSTED
     assert failed.resets_at is not None
 
 
@@ -335,48 +346,48 @@ def test_E5_a_limit_of_one_model_is_told_as_such(kind: str) -> None:
     limit = {"status": "rejected", "resetsAt": 1_800_000_000, "rateLimitType": kind}
     event = {"type": "rate_limit_event", "rate_limit_info": limit}
     failed = told(event, result("x", is_error=True, api_error_status=429)).failed
-    assert (failed.trouble, failed.model_limit) == (Trouble.QUOTA_EXHAUSTED, True)
+    assert (failed.trouble, failed.model_limit) == (ErrorCode.QUOTA_EXHAUSTED, True)
 
 
 @pytest.mark.parametrize(
     ("more", "trouble"),
     [
-        ({"api_error_status": 529}, Trouble.OVERLOADED),
-        ({"api_error_status": 500}, Trouble.OVERLOADED),
-        ({"api_error_status": 401}, Trouble.AUTH_MISSING),
-        ({"api_error_status": 403}, Trouble.AUTH_MISSING),
-        ({"api_error_status": 402}, Trouble.QUOTA_EXHAUSTED),
-        ({"api_error_status": 404}, Trouble.MODEL_NOT_FOUND),
-        ({"api_error_status": 413}, Trouble.CONTEXT_TOO_LONG),
-        ({"api_error_status": 400}, Trouble.BAD_REQUEST),
-        ({"api_error_status": 422}, Trouble.BAD_REQUEST),
-        ({"api_error_status": 429}, Trouble.RATE_LIMITED),
-        ({"error": "billing_error"}, Trouble.QUOTA_EXHAUSTED),
-        ({"error": "billing_error", "api_error_status": 400}, Trouble.QUOTA_EXHAUSTED),
-        ({"error": "account_on_hold"}, Trouble.AUTH_MISSING),
-        ({"error": "oauth_org_not_allowed"}, Trouble.AUTH_MISSING),
-        ({"error": "overloaded"}, Trouble.OVERLOADED),
-        ({"error": "server_error"}, Trouble.OVERLOADED),
-        ({"error": "invalid_request"}, Trouble.BAD_REQUEST),
-        ({"error": "model_not_found"}, Trouble.MODEL_NOT_FOUND),
-        ({"error": "rate_limit"}, Trouble.RATE_LIMITED),
-        ({"terminal_reason": "prompt_too_long"}, Trouble.CONTEXT_TOO_LONG),
-        ({"error": "unknown"}, Trouble.UNKNOWN),
-        ({}, Trouble.UNKNOWN),
+        ({"api_error_status": 529}, ErrorCode.OVERLOADED),
+        ({"api_error_status": 500}, ErrorCode.OVERLOADED),
+        ({"api_error_status": 401}, ErrorCode.AUTH_MISSING),
+        ({"api_error_status": 403}, ErrorCode.AUTH_MISSING),
+        ({"api_error_status": 402}, ErrorCode.QUOTA_EXHAUSTED),
+        ({"api_error_status": 404}, ErrorCode.MODEL_NOT_FOUND),
+        ({"api_error_status": 413}, ErrorCode.CONTEXT_TOO_LONG),
+        ({"api_error_status": 400}, ErrorCode.BAD_REQUEST),
+        ({"api_error_status": 422}, ErrorCode.BAD_REQUEST),
+        ({"api_error_status": 429}, ErrorCode.RATE_LIMITED),
+        ({"error": "billing_error"}, ErrorCode.QUOTA_EXHAUSTED),
+        ({"error": "billing_error", "api_error_status": 400}, ErrorCode.QUOTA_EXHAUSTED),
+        ({"error": "account_on_hold"}, ErrorCode.AUTH_MISSING),
+        ({"error": "oauth_org_not_allowed"}, ErrorCode.AUTH_MISSING),
+        ({"error": "overloaded"}, ErrorCode.OVERLOADED),
+        ({"error": "server_error"}, ErrorCode.OVERLOADED),
+        ({"error": "invalid_request"}, ErrorCode.BAD_REQUEST),
+        ({"error": "model_not_found"}, ErrorCode.MODEL_NOT_FOUND),
+        ({"error": "rate_limit"}, ErrorCode.RATE_LIMITED),
+        ({"terminal_reason": "prompt_too_long"}, ErrorCode.CONTEXT_TOO_LONG),
+        ({"error": "unknown"}, ErrorCode.UNKNOWN),
+        ({}, ErrorCode.UNKNOWN),
     ],
 )
-def test_A7_an_error_result_goes_by_status_then_kind(more: Any, trouble: Trouble) -> None:
+def test_A7_an_error_result_goes_by_status_then_kind(more: Any, trouble: ErrorCode) -> None:
     assert told(result("Something else", is_error=True, **more)).failed.trouble is trouble
 
 
 @pytest.mark.parametrize("subtype", ["error_max_turns", "error_during_execution"])
 def test_C7_an_end_that_is_no_success_is_a_failure(subtype: str) -> None:
-    assert told(result("", subtype=subtype)).failed.trouble is Trouble.SPAWN_FAILED
+    assert told(result("", subtype=subtype)).failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 def test_N1_a_schema_that_was_not_kept_is_a_mismatch() -> None:
     end = result("", subtype="error_max_structured_output_retries", is_error=True)
-    assert told(end, structured=True).failed.trouble is Trouble.FORMAT_MISMATCH
+    assert told(end, structured=True).failed.trouble is ErrorCode.FORMAT_MISMATCH
 
 
 @pytest.mark.parametrize(
@@ -392,7 +403,7 @@ def test_A9_the_cli_may_not_ask_again_for_a_schema_that_was_not_kept(
     given = {"type": "tool_result", "tool_use_id": id, "content": "/a: must be integer"}
     content = [given if error is None else {**given, "is_error": error}]
     steps = list(parser.receive(json.dumps({"type": "user", "message": {"content": content}})))
-    mismatch = Failed(Trouble.FORMAT_MISMATCH, "the model did not keep to the schema")
+    mismatch = Failed(ErrorCode.FORMAT_MISMATCH, "the model did not keep to the schema")
     assert steps == ([mismatch, Halt()] if ends else [])
 
 

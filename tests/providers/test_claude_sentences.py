@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from olp.events import Failed, Trouble
+from olp.events import ErrorCode, Failed
 from olp.providers.base import Exit
-from olp.providers.claude_answer import Driver
+from olp.providers.claude.answer import Driver
 from tests.providers.replay import NOW, play
 
-Q, A = Trouble.QUOTA_EXHAUSTED, Trouble.AUTH_MISSING
+Q, A = ErrorCode.QUOTA_EXHAUSTED, ErrorCode.AUTH_MISSING
 PLAN, MODEL, LARGE = "plan", "model", "large requests"
 
 LIMITS: Sequence[tuple[str, str]] = (
@@ -80,7 +80,7 @@ LIMITS: Sequence[tuple[str, str]] = (
     ),
 )
 
-OTHERS: Sequence[tuple[str, Trouble]] = (
+OTHERS: Sequence[tuple[str, ErrorCode]] = (
     ("Not logged in · Please run /login", A),
     ("Invalid API key · Please run /login", A),
     ("OAuth token revoked · Please run /login", A),
@@ -88,22 +88,25 @@ OTHERS: Sequence[tuple[str, Trouble]] = (
     ("Failed to authenticate. API Error: 401 Invalid authentication credentials", A),
     ("Your organization has disabled Claude subscription access for Claude Code", A),
     ("This organization has been disabled.", A),
-    ("Prompt is too long", Trouble.CONTEXT_TOO_LONG),
-    ("Request too large (max 32MB). Try with a smaller file.", Trouble.CONTEXT_TOO_LONG),
+    ("Prompt is too long", ErrorCode.CONTEXT_TOO_LONG),
+    ("Request too large (max 32MB). Try with a smaller file.", ErrorCode.CONTEXT_TOO_LONG),
     (
         "input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000",
-        Trouble.CONTEXT_TOO_LONG,
+        ErrorCode.CONTEXT_TOO_LONG,
     ),
-    ("There's an issue with the selected model (x). It may not exist.", Trouble.MODEL_NOT_FOUND),
-    ("API Error: Request rejected (429) · this may be a temporary", Trouble.RATE_LIMITED),
-    ("Server is temporarily limiting requests (not your usage limit)", Trouble.RATE_LIMITED),
-    ("API Error: 529 Overloaded. This is a server-side issue", Trouble.OVERLOADED),
-    ("API Error: 500 Internal server error", Trouble.OVERLOADED),
-    ("API Error: Connection error.", Trouble.SPAWN_FAILED),
-    ("Request timed out", Trouble.SPAWN_FAILED),
-    ("API Error: Unable to connect to API (ECONNREFUSED)", Trouble.SPAWN_FAILED),
-    ("API Error: JSON Parse error: Unexpected EOF", Trouble.SPAWN_FAILED),
-    ("API Error: Unable to connect to API: Self-signed certificate detected", Trouble.SPAWN_FAILED),
+    ("There's an issue with the selected model (x). It may not exist.", ErrorCode.MODEL_NOT_FOUND),
+    ("API Error: Request rejected (429) · this may be a temporary", ErrorCode.RATE_LIMITED),
+    ("Server is temporarily limiting requests (not your usage limit)", ErrorCode.RATE_LIMITED),
+    ("API Error: 529 Overloaded. This is a server-side issue", ErrorCode.OVERLOADED),
+    ("API Error: 500 Internal server error", ErrorCode.OVERLOADED),
+    ("API Error: Connection error.", ErrorCode.SPAWN_FAILED),
+    ("Request timed out", ErrorCode.SPAWN_FAILED),
+    ("API Error: Unable to connect to API (ECONNREFUSED)", ErrorCode.SPAWN_FAILED),
+    ("API Error: JSON Parse error: Unexpected EOF", ErrorCode.SPAWN_FAILED),
+    (
+        "API Error: Unable to connect to API: Self-signed certificate detected",
+        ErrorCode.SPAWN_FAILED,
+    ),
 )
 
 
@@ -138,7 +141,7 @@ def test_G3_each_notice_of_a_limit_is_one_in_every_shape(shape: str, said: str, 
 
 
 @pytest.mark.parametrize(("said", "trouble"), OTHERS, ids=[said[:40] for said, _ in OTHERS])
-def test_A7_each_other_failure_is_known_by_its_words(said: str, trouble: Trouble) -> None:
+def test_A7_each_other_failure_is_known_by_its_words(said: str, trouble: ErrorCode) -> None:
     assert failure("synthetic", said).trouble is trouble
 
 
@@ -173,5 +176,5 @@ def test_A7_a_403_that_is_a_block_is_a_vendor_that_cannot_be_reached(page: str) 
         "api_error_status": 403,
     }
     failed = play(Driver("hi", structured=False, now=NOW), [json.dumps(end)], Exit(1)).failed
-    assert failed.trouble is Trouble.SPAWN_FAILED
+    assert failed.trouble is ErrorCode.SPAWN_FAILED
     assert failed.detail == page

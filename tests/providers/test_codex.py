@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from olp.events import Done, Event, Failed, Finish, Started, Trouble, Usage
+from olp.events import Done, ErrorCode, Event, Failed, Finish, Started, Usage
 from olp.providers.base import CloseInput, Exit, Halt, Write
-from olp.providers.codex_answer import Driver
+from olp.providers.codex.answer import Driver
 from tests.providers.replay import (
     GARBAGE,
     NOW,
@@ -25,28 +25,28 @@ from tests.providers.replay import (
 )
 
 FAILURES = {
-    "quota": Trouble.QUOTA_EXHAUSTED,
-    "throttle": Trouble.RATE_LIMITED,
-    "credit": Trouble.QUOTA_EXHAUSTED,
-    "overloaded": Trouble.OVERLOADED,
-    "error500": Trouble.OVERLOADED,
-    "auth": Trouble.AUTH_MISSING,
-    "nologin": Trouble.AUTH_MISSING,
-    "nologin_builtin": Trouble.AUTH_MISSING,
-    "badreq": Trouble.BAD_REQUEST,
-    "model": Trouble.MODEL_NOT_FOUND,
-    "model_chatgpt": Trouble.MODEL_NOT_FOUND,
-    "context": Trouble.CONTEXT_TOO_LONG,
-    "context_400": Trouble.CONTEXT_TOO_LONG,
-    "miderr": Trouble.VENDOR_CUT,
-    "drop": Trouble.VENDOR_CUT,
-    "cut10": Trouble.VENDOR_CUT,
-    "cut40": Trouble.VENDOR_CUT,
-    "cut_after_item": Trouble.VENDOR_CUT,
-    "closed_port": Trouble.SPAWN_FAILED,
-    "blocked": Trouble.SPAWN_FAILED,
-    "reconnecting": Trouble.SPAWN_FAILED,
-    "interrupted": Trouble.SPAWN_FAILED,
+    "quota": ErrorCode.QUOTA_EXHAUSTED,
+    "throttle": ErrorCode.RATE_LIMITED,
+    "credit": ErrorCode.QUOTA_EXHAUSTED,
+    "overloaded": ErrorCode.OVERLOADED,
+    "error500": ErrorCode.OVERLOADED,
+    "auth": ErrorCode.AUTH_MISSING,
+    "nologin": ErrorCode.AUTH_MISSING,
+    "nologin_builtin": ErrorCode.AUTH_MISSING,
+    "badreq": ErrorCode.BAD_REQUEST,
+    "model": ErrorCode.MODEL_NOT_FOUND,
+    "model_chatgpt": ErrorCode.MODEL_NOT_FOUND,
+    "context": ErrorCode.CONTEXT_TOO_LONG,
+    "context_400": ErrorCode.CONTEXT_TOO_LONG,
+    "miderr": ErrorCode.VENDOR_CUT,
+    "drop": ErrorCode.VENDOR_CUT,
+    "cut10": ErrorCode.VENDOR_CUT,
+    "cut40": ErrorCode.VENDOR_CUT,
+    "cut_after_item": ErrorCode.VENDOR_CUT,
+    "closed_port": ErrorCode.SPAWN_FAILED,
+    "blocked": ErrorCode.SPAWN_FAILED,
+    "reconnecting": ErrorCode.SPAWN_FAILED,
+    "interrupted": ErrorCode.SPAWN_FAILED,
 }
 ANSWERS = {
     "ok": WORDS,
@@ -124,7 +124,7 @@ def test_M2_a_model_that_asks_for_a_tool_gets_nothing_done(name: str) -> None:
         if isinstance(played.end, Done):
             assert played.text.startswith(HARMLESS[name])
         else:
-            assert played.failed.trouble is Trouble.SPAWN_FAILED
+            assert played.failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 def test_N1_usage() -> None:
@@ -205,7 +205,7 @@ def test_C2_a_warning_is_no_failure() -> None:
 def test_C7_an_end_before_the_turn_is_completed_is_no_success(keep: int) -> None:
     lines = Recording.load("codex", "ok").lines[:keep]
     for code in (0, 1, 137, None):
-        assert play(driver(), lines, Exit(code)).failed.trouble is Trouble.SPAWN_FAILED
+        assert play(driver(), lines, Exit(code)).failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 # --- lines that were not recorded ----------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_N1_a_message_counts_only_when_it_is_complete() -> None:
 )
 def test_M2_an_item_with_hands_ends_the_process(kind: Any, moment: str) -> None:
     played = told(said("x"), item(kind, moment), COMPLETED)
-    assert played.failed.trouble is Trouble.SPAWN_FAILED
+    assert played.failed.trouble is ErrorCode.SPAWN_FAILED
     assert played.used == 2
     assert played.text == ""
 
@@ -261,14 +261,14 @@ def test_M2_a_harmless_item_does_not(kind: str) -> None:
 def test_G1_the_text_of_a_broken_stream_is_not_given() -> None:
     played = told(said("half"), turn_failed("stream disconnected before completion: boom"))
     assert [type(event) for event in played.events] == [Started, Failed]
-    assert played.failed.trouble is Trouble.VENDOR_CUT
+    assert played.failed.trouble is ErrorCode.VENDOR_CUT
 
 
 @pytest.mark.parametrize("words", ["Connection failed: error sending request", "turn aborted."])
 def test_G1_no_failure_that_the_cli_lives_to_tell_is_taken_for_its_death(words: str) -> None:
     """Only a death is salvaged."""
-    assert told(said("half"), turn_failed(words)).failed.trouble is Trouble.VENDOR_CUT
-    assert told(turn_failed(words)).failed.trouble is Trouble.SPAWN_FAILED
+    assert told(said("half"), turn_failed(words)).failed.trouble is ErrorCode.VENDOR_CUT
+    assert told(turn_failed(words)).failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 def test_G3_the_text_of_any_other_failure_is_not() -> None:
@@ -278,19 +278,19 @@ def test_G3_the_text_of_any_other_failure_is_not() -> None:
 def test_G1_an_exit_after_a_word_about_the_vendor_is_what_that_says() -> None:
     notice = {"type": "error", "message": "stream disconnected before completion: boom"}
     played = told(said("half"), notice, code=1)
-    assert (played.text, played.failed.trouble) == ("", Trouble.VENDOR_CUT)
+    assert (played.text, played.failed.trouble) == ("", ErrorCode.VENDOR_CUT)
 
 
 def test_G1_the_log_of_a_cli_that_died_is_no_word_about_its_vendor() -> None:
     log = "ERROR models_manager: failed to refresh: Connection failed: error sending request"
     played = told(said("all of it"), code=1, stderr=log)
-    assert (played.text, played.failed.trouble) == ("all of it", Trouble.SPAWN_FAILED)
+    assert (played.text, played.failed.trouble) == ("all of it", ErrorCode.SPAWN_FAILED)
 
 
 def test_G1_an_exit_after_the_message_gives_the_message() -> None:
     played = told(said("all of it"), code=0)
     assert played.text == "all of it"
-    assert played.failed.trouble is Trouble.SPAWN_FAILED
+    assert played.failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_N1_an_incomplete_answer_has_its_finish_reason(message: str, finish: Fin
 def test_E5_a_limit_of_one_model_is_told_as_such() -> None:
     text = "You've hit your usage limit for GPT-5.5. Switch to another model now, or try again at "
     failed = told(turn_failed(text + "3:45 PM.")).failed
-    assert (failed.trouble, failed.model_limit) == (Trouble.QUOTA_EXHAUSTED, True)
+    assert (failed.trouble, failed.model_limit) == (ErrorCode.QUOTA_EXHAUSTED, True)
     assert failed.resets_at == NOW.replace(hour=15, minute=45).timestamp()
 
 
@@ -348,4 +348,4 @@ def test_S10_a_field_that_is_null_is_no_crash(kind: str, field: str) -> None:
 
 def test_A8_words_on_standard_error_count_when_nothing_else_was_said() -> None:
     failed = told(code=1, stderr="warning: x\nNot logged in\n").failed
-    assert failed.trouble is Trouble.AUTH_MISSING
+    assert failed.trouble is ErrorCode.AUTH_MISSING

@@ -12,24 +12,24 @@ from typing import Any
 
 import pytest
 
-from olp.events import Done, Event, Failed, Finish, Started, Text, Trouble
+from olp.events import Done, ErrorCode, Event, Failed, Finish, Started, Text
 from olp.providers.base import Exit, Halt, Step
-from olp.providers.codex_answer import Driver
-from olp.providers.codex_failures import CODES, REFUSALS
+from olp.providers.codex.answer import Driver
+from olp.providers.codex.failures import CODES, REFUSALS
 from tests.providers.replay import NOW, play
 
 from .test_sessions import codex_turn, completed, new_codex, request, tell
 
-QUOTA, RATE, OVERLOAD = Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED, Trouble.OVERLOADED
-AUTH, BAD, LONG = Trouble.AUTH_MISSING, Trouble.BAD_REQUEST, Trouble.CONTEXT_TOO_LONG
-MODEL, DEAD, CUT = Trouble.MODEL_NOT_FOUND, Trouble.SPAWN_FAILED, Trouble.VENDOR_CUT
-UNKNOWN = Trouble.UNKNOWN
+QUOTA, RATE, OVERLOAD = ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED, ErrorCode.OVERLOADED
+AUTH, BAD, LONG = ErrorCode.AUTH_MISSING, ErrorCode.BAD_REQUEST, ErrorCode.CONTEXT_TOO_LONG
+MODEL, DEAD, CUT = ErrorCode.MODEL_NOT_FOUND, ErrorCode.SPAWN_FAILED, ErrorCode.VENDOR_CUT
+UNKNOWN = ErrorCode.UNKNOWN
 REFUSED, LIMITED = Finish.CONTENT_FILTER, Finish.LENGTH
 
 PAGE = "<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>x</body></html>"
 URL = ", url: https://x/v1/responses"
 
-Meaning = Trouble | Finish
+Meaning = ErrorCode | Finish
 
 
 def http(status: int | None) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def test_G1_no_wording_gives_text_that_came_before_for_a_whole_answer(
     """A failure that a living CLI tells is never one that is salvaged."""
     said = {"type": "item.completed", "item": {"type": "agent_message", "text": "half"}}
     told = exec_says(said, {"type": "turn.failed", "error": {"message": words}})
-    if isinstance(expected, Trouble):
+    if isinstance(expected, ErrorCode):
         assert [type(event) for event in told] == [Failed]
         assert meaning(told) is not DEAD
     else:
@@ -320,7 +320,7 @@ def test_G1_no_wording_gives_text_that_came_before_for_a_whole_answer(
 
 
 @pytest.mark.parametrize(("name", "trouble"), [(n, t) for n, t in CODES.items() if t])
-def test_A7_each_code_alone(name: str, trouble: Trouble) -> None:
+def test_A7_each_code_alone(name: str, trouble: ErrorCode) -> None:
     plain, fields = server_fails("never seen", name), {name: {"httpStatusCode": None}}
     assert meaning(plain) is trouble
     assert meaning(server_fails("never seen", fields)) is trouble
@@ -335,7 +335,7 @@ def test_S13_a_refusal_is_an_answer_in_the_vendors_words(name: str) -> None:
 @pytest.mark.parametrize(
     ("status", "trouble"), [(401, AUTH), (429, RATE), (500, OVERLOAD), (404, MODEL), (400, BAD)]
 )
-def test_A7_a_code_with_a_status(name: str, status: int, trouble: Trouble) -> None:
+def test_A7_a_code_with_a_status(name: str, status: int, trouble: ErrorCode) -> None:
     told = server_fails("no", {name: {"httpStatusCode": status}})
     assert meaning(told) is trouble
     assert isinstance(told[-1], Failed) and told[-1].status == status

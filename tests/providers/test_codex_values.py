@@ -14,21 +14,21 @@ import pytest
 from olp.events import (
     CallArguments,
     CallStarted,
+    ErrorCode,
     Event,
     Failed,
     Keep,
     Listed,
     Quota,
-    Trouble,
     Usage,
 )
 from olp.model import JsonFormat, Request, Tool
 from olp.providers.base import Exit, Halt, Ready, Step
-from olp.providers.codex_answer import Driver
-from olp.providers.codex_items import strict_schema, tools_of
-from olp.providers.codex_survey import CatalogueDriver, LimitsDriver
-from olp.providers.toolnames import Names
-from olp.providers.toolschemas import ANYTHING
+from olp.providers.codex.answer import Driver
+from olp.providers.codex.items import strict_schema, tools_of
+from olp.providers.codex.survey import CatalogueDriver, LimitsDriver
+from olp.providers.shared.tool_names import Names
+from olp.providers.shared.tool_schemas import ANYTHING
 from tests.providers.replay import NOW, Recording, names
 
 from .test_sessions import codex_turn, new_codex, request, written
@@ -214,15 +214,15 @@ def test_I7_half_a_surrogate_pair_is_told_as_what_cannot_be_read() -> None:
 @pytest.mark.parametrize(
     ("code", "words", "trouble"),
     [
-        (-32600, "Invalid request: invalid type: integer", Trouble.INCAPABLE),
-        (-32602, "invalid params", Trouble.INCAPABLE),
-        (-32603, "internal", Trouble.SPAWN_FAILED),
-        (-32001, "Server overloaded; retry later.", Trouble.OVERLOADED),
-        ("x", "no", Trouble.SPAWN_FAILED),
+        (-32600, "Invalid request: invalid type: integer", ErrorCode.INCAPABLE),
+        (-32602, "invalid params", ErrorCode.INCAPABLE),
+        (-32603, "internal", ErrorCode.SPAWN_FAILED),
+        (-32001, "Server overloaded; retry later.", ErrorCode.OVERLOADED),
+        ("x", "no", ErrorCode.SPAWN_FAILED),
     ],
 )
 def test_N4_what_the_cli_cannot_read_of_a_request_is_for_another_hop(
-    code: object, words: str, trouble: Trouble
+    code: object, words: str, trouble: ErrorCode
 ) -> None:
     session = new_codex()
     (start,) = written(session.ask(request("hi"), "gpt-5.5", NOW))

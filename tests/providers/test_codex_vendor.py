@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from olp.providers.codex_vendor import asked_once
+from olp.providers.codex.vendor import asked_once
 
 TABLE = 'model_providers.mine={name="m",base_url="http://x/v1"}'
 ONCE = {"request_max_retries": 0, "stream_max_retries": 0, "supports_websockets": False}

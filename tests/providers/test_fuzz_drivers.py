@@ -18,9 +18,9 @@ import pytest
 
 from olp.events import Done, Event, Failed, Quota, Usage, Window
 from olp.providers.base import Driver, Exit
-from olp.providers.claude_answer import Driver as Claude
-from olp.providers.codex_answer import Driver as Codex
-from olp.providers.vibe_answer import Driver as Vibe
+from olp.providers.claude.answer import Driver as Claude
+from olp.providers.codex.answer import Driver as Codex
+from olp.providers.vibe.answer import Driver as Vibe
 from tests.providers.replay import NOW, Recording, names
 
 LINES = 2000

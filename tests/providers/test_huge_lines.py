@@ -13,7 +13,7 @@ from olp.config import ProviderConfig
 from olp.events import Failed
 from olp.model import Message, Request, Role
 from olp.providers import all_providers
-from olp.providers.base import Exit, Setting
+from olp.providers.base import Exit, ProviderContext
 
 BIG = "x " * 5_000_000
 SYNTHETIC = {"model": "<synthetic>", "content": [{"type": "text", "text": BIG}]}
@@ -31,7 +31,9 @@ LINES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("provider", "line"), LINES)
 def test_M5_a_line_of_ten_megabytes_holds_nobody_up(provider: str, line: dict[str, Any]) -> None:
     cli = all_providers()[provider]
-    setting = Setting((provider,), ProviderConfig(), {}, "/home/anna", "/home/anna/own", work="/w")
+    setting = ProviderContext(
+        (provider,), ProviderConfig(), {}, "/home/anna", "/home/anna/own", work="/w"
+    )
     request = Request("auto", (Message(Role.USER, "hi"),))
     now = datetime(2026, 11, 30, 21, 2).astimezone()
     _, driver = cli.launch(request, cli.facts.models[0], setting, now)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from olp.config import ProviderConfig
 from olp.model import PRIVATE_DIR, Effort, JsonFormat, Launch, Message, Request, Role
 from olp.providers import all_providers
-from olp.providers.base import CloseInput, Driver, Provider, Setting, Write
-from olp.providers.codex_vendor import asked_once
-from olp.providers.environment import ALLOWED
+from olp.providers.base import CloseInput, Driver, Provider, ProviderContext, Write
+from olp.providers.codex.vendor import asked_once
+from olp.providers.shared.environment import ALLOWED
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 PROVIDERS = all_providers()
@@ -61,8 +61,8 @@ SCHEMA = JsonFormat(
 )
 
 
-def setting(provider: str = "", **options: Any) -> Setting:
-    return Setting(
+def setting(provider: str = "", **options: Any) -> ProviderContext:
+    return ProviderContext(
         command=("/opt/cli", "lead"),
         config=ProviderConfig(**options),
         environ=ENVIRON,
@@ -276,7 +276,7 @@ def test_M1_every_private_file_stays_in_the_private_folder(name: str) -> None:
 # --- the environment -----------------------------------------------------------------------------
 
 
-def launches(provider: Provider, with_setting: Setting) -> Mapping[str, Launch]:
+def launches(provider: Provider, with_setting: ProviderContext) -> Mapping[str, Launch]:
     return {
         "launch": provider.launch(asked(), "model-1", with_setting, NOW)[0],
         **provider.probes(with_setting),
@@ -309,7 +309,7 @@ def test_M3_each_cli_gets_its_own_login_and_no_others(name: str) -> None:
 @every
 def test_M3_names_of_the_server_never_pass(name: str) -> None:
     environ = {f"OLP_{word}": "x" for word in ("KEY", "CONFIG", "RUN", "SERVER_HOST")}
-    where = Setting(("/opt/cli",), ProviderConfig(), environ, "/home/u", "/own")
+    where = ProviderContext(("/opt/cli",), ProviderConfig(), environ, "/home/u", "/own")
     for launch in launches(PROVIDERS[name], where).values():
         assert not any(key.startswith("OLP_") for key in launch.env)
 
@@ -317,8 +317,8 @@ def test_M3_names_of_the_server_never_pass(name: str) -> None:
 @every
 @given(st.dictionaries(st.text("ABC_", min_size=1, max_size=6), st.text(max_size=3)))
 def test_M1_the_environment_is_an_allow_list(name: str, environ: dict[str, str]) -> None:
-    where = Setting(("/opt/cli",), ProviderConfig(), environ, "/home/u", "/own")
-    bare = Setting(("/opt/cli",), ProviderConfig(), {}, "/home/u", "/own")
+    where = ProviderContext(("/opt/cli",), ProviderConfig(), environ, "/home/u", "/own")
+    bare = ProviderContext(("/opt/cli",), ProviderConfig(), {}, "/home/u", "/own")
     made, plain = launches(PROVIDERS[name], where), launches(PROVIDERS[name], bare)
     for what, launch in made.items():
         extra = set(launch.env) - set(plain[what].env)
@@ -327,7 +327,7 @@ def test_M1_the_environment_is_an_allow_list(name: str, environ: dict[str, str])
 
 @every
 def test_M1_path_and_home_are_always_there(name: str) -> None:
-    bare = Setting(("/opt/cli",), ProviderConfig(), {}, "/home/u", "/own")
+    bare = ProviderContext(("/opt/cli",), ProviderConfig(), {}, "/home/u", "/own")
     for launch in launches(PROVIDERS[name], bare).values():
         assert launch.env["PATH"]
         assert launch.env["HOME"] in ("/home/u", f"{PRIVATE_DIR}/user")

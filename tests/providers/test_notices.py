@@ -11,19 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.events import Failed, Trouble
-from olp.providers import claude_answer, codex_answer, vibe_answer
+from olp.events import ErrorCode, Failed
 from olp.providers.base import Exit
-from olp.providers.notices import by_status, classify, http_status, plain, reset_time
+from olp.providers.claude import answer as claude_answer
+from olp.providers.codex import answer as codex_answer
+from olp.providers.shared.notices import by_status, classify, http_status, plain, reset_time
+from olp.providers.vibe import answer as vibe_answer
 from tests.providers.replay import play
 
 HOME = timezone(timedelta(hours=1))
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=HOME)
 """A Monday, at noon."""
 
-QUOTA, RATE, AUTH = Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED, Trouble.AUTH_MISSING
-OVERLOAD, DEAD = Trouble.OVERLOADED, Trouble.SPAWN_FAILED
-LONG, MODEL, BAD = Trouble.CONTEXT_TOO_LONG, Trouble.MODEL_NOT_FOUND, Trouble.BAD_REQUEST
+QUOTA, RATE, AUTH = ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED, ErrorCode.AUTH_MISSING
+OVERLOAD, DEAD = ErrorCode.OVERLOADED, ErrorCode.SPAWN_FAILED
+LONG, MODEL, BAD = ErrorCode.CONTEXT_TOO_LONG, ErrorCode.MODEL_NOT_FOUND, ErrorCode.BAD_REQUEST
 
 CLAUDE = [
     ("You've hit your session limit · resets 3:45pm", QUOTA),
@@ -80,7 +82,7 @@ CLAUDE = [
     ("PDF too large (max 100 pages, 20MB)", BAD),
     ("API Error: claude-fable-5 can't help with this request", BAD),
     ("/cost isn't available in this environment.", DEAD),
-    ("Something that nobody has seen", Trouble.UNKNOWN),
+    ("Something that nobody has seen", ErrorCode.UNKNOWN),
 ]
 
 VIBE = [
@@ -118,12 +120,12 @@ def vibe_says(text: str) -> Failed:
 
 
 @pytest.mark.parametrize(("text", "trouble"), CLAUDE)
-def test_G3_each_wording_of_claude(text: str, trouble: Trouble) -> None:
+def test_G3_each_wording_of_claude(text: str, trouble: ErrorCode) -> None:
     assert claude_says(text).trouble is trouble
 
 
 @pytest.mark.parametrize(("text", "trouble"), VIBE)
-def test_G3_each_wording_of_vibe(text: str, trouble: Trouble) -> None:
+def test_G3_each_wording_of_vibe(text: str, trouble: ErrorCode) -> None:
     assert vibe_says(text).trouble is trouble
 
 
@@ -230,7 +232,7 @@ def test_A7_a_status_is_one_that_stands_there(text: str) -> None:
         (529, OVERLOAD),
     ],
 )
-def test_A7_what_a_status_means(status: int | None, trouble: Trouble | None) -> None:
+def test_A7_what_a_status_means(status: int | None, trouble: ErrorCode | None) -> None:
     assert by_status(status) is trouble
 
 

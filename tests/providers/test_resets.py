@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from olp.core.days import LOCAL
-from olp.providers.notices import reset_time
-from olp.providers.resets import LONGEST_S
+from olp.providers.shared.notices import reset_time
+from olp.providers.shared.resets import LONGEST_S
 
 HOME = timezone(timedelta(hours=1))
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=HOME)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from olp.events import Done, Failed, Finish, Quota, Reasoning, Started, Text, Trouble, Usage
+from olp.events import Done, ErrorCode, Failed, Finish, Quota, Reasoning, Started, Text, Usage
 from olp.model import Effort, JsonFormat, Message, Request, Role
 from olp.providers import claude
 from olp.providers.base import Exit, Ready, Session, Step, Write
-from olp.providers.claude_notices import refused_model
-from olp.providers.claude_session import ClaudeSession
-from olp.providers.codex_session import CodexSession
-from olp.providers.vibe_config import Wanted
-from olp.providers.vibe_session import VibeSession
+from olp.providers.claude.notices import refused_model
+from olp.providers.claude.session import ClaudeSession
+from olp.providers.codex.session import CodexSession
+from olp.providers.vibe.config import Wanted
+from olp.providers.vibe.session import VibeSession
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
@@ -122,9 +122,9 @@ def test_claude_goes_on_with_the_last_message_alone_and_tells_its_own_cost() -> 
 
 @pytest.mark.parametrize(
     ("request_id", "trouble"),
-    [("olp-model", Trouble.MODEL_NOT_FOUND), ("olp-initialize", Trouble.SPAWN_FAILED)],
+    [("olp-model", ErrorCode.MODEL_NOT_FOUND), ("olp-initialize", ErrorCode.SPAWN_FAILED)],
 )
-def test_claude_that_refuses_a_control_request_fails(request_id: str, trouble: Trouble) -> None:
+def test_claude_that_refuses_a_control_request_fails(request_id: str, trouble: ErrorCode) -> None:
     session = new_claude()
     session.ask(request("hi"), "sonnet", NOW)
     response = {"subtype": "error", "request_id": request_id, "error": "no"}
@@ -148,18 +148,18 @@ def test_J1_nothing_is_told_to_a_claude_before_it_has_taken_the_model() -> None:
 @pytest.mark.parametrize(
     ("said", "trouble"),
     [
-        ("Model 'x' is not in the list of available models", Trouble.MODEL_NOT_FOUND),
-        ("'x' isn't available for your account — model not changed", Trouble.MODEL_NOT_FOUND),
+        ("Model 'x' is not in the list of available models", ErrorCode.MODEL_NOT_FOUND),
+        ("'x' isn't available for your account — model not changed", ErrorCode.MODEL_NOT_FOUND),
         ('Couldn\'t confirm model "x" with the API, so the model was not changed.', None),
         ("Network error. Please check your internet connection — model not changed", None),
-        ("Unable to validate model: 503 overloaded", Trouble.OVERLOADED),
-        ("Unable to validate model: API Error: 503 unavailable", Trouble.OVERLOADED),
-        ("Authentication failed. Please run /login", Trouble.AUTH_MISSING),
-        ("You've hit your weekly limit · resets 3pm", Trouble.QUOTA_EXHAUSTED),
+        ("Unable to validate model: 503 overloaded", ErrorCode.OVERLOADED),
+        ("Unable to validate model: API Error: 503 unavailable", ErrorCode.OVERLOADED),
+        ("Authentication failed. Please run /login", ErrorCode.AUTH_MISSING),
+        ("You've hit your weekly limit · resets 3pm", ErrorCode.QUOTA_EXHAUSTED),
     ],
 )
-def test_J1_why_a_claude_did_not_take_the_model(said: str, trouble: Trouble | None) -> None:
-    assert refused_model(said).trouble is (trouble or Trouble.SPAWN_FAILED)
+def test_J1_why_a_claude_did_not_take_the_model(said: str, trouble: ErrorCode | None) -> None:
+    assert refused_model(said).trouble is (trouble or ErrorCode.SPAWN_FAILED)
 
 
 def test_M2_claude_that_asks_for_anything_is_ended() -> None:
@@ -242,19 +242,19 @@ def test_M7_codex_ignores_what_belongs_to_another_thread() -> None:
 @pytest.mark.parametrize(
     ("info", "trouble"),
     [
-        ("usageLimitExceeded", Trouble.QUOTA_EXHAUSTED),
-        ("rateLimitExceeded", Trouble.RATE_LIMITED),
-        ("serverOverloaded", Trouble.OVERLOADED),
-        ("unauthorized", Trouble.AUTH_MISSING),
-        ("contextWindowExceeded", Trouble.CONTEXT_TOO_LONG),
-        ("modelNotFound", Trouble.MODEL_NOT_FOUND),
-        ({"httpConnectionFailed": {"httpStatusCode": 401}}, Trouble.AUTH_MISSING),
-        ({"httpConnectionFailed": {"httpStatusCode": 503}}, Trouble.OVERLOADED),
-        ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, Trouble.RATE_LIMITED),
-        ("neverSeen", Trouble.UNKNOWN),
+        ("usageLimitExceeded", ErrorCode.QUOTA_EXHAUSTED),
+        ("rateLimitExceeded", ErrorCode.RATE_LIMITED),
+        ("serverOverloaded", ErrorCode.OVERLOADED),
+        ("unauthorized", ErrorCode.AUTH_MISSING),
+        ("contextWindowExceeded", ErrorCode.CONTEXT_TOO_LONG),
+        ("modelNotFound", ErrorCode.MODEL_NOT_FOUND),
+        ({"httpConnectionFailed": {"httpStatusCode": 401}}, ErrorCode.AUTH_MISSING),
+        ({"httpConnectionFailed": {"httpStatusCode": 503}}, ErrorCode.OVERLOADED),
+        ({"responseTooManyFailedAttempts": {"httpStatusCode": 429}}, ErrorCode.RATE_LIMITED),
+        ("neverSeen", ErrorCode.UNKNOWN),
     ],
 )
-def test_K_codex_says_in_a_code_what_went_wrong(info: Any, trouble: Trouble) -> None:
+def test_K_codex_says_in_a_code_what_went_wrong(info: Any, trouble: ErrorCode) -> None:
     session = new_codex()
     codex_turn(session, request("hi"))
     (failed,) = tell(session, **completed("failed", message="it said no", codexErrorInfo=info))

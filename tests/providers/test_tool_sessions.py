@@ -10,8 +10,8 @@ import pytest
 from olp.events import CallArguments, CallStarted, Done, Failed, Finish, Text, Usage
 from olp.model import Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Halt, Step
-from olp.providers.claude_session import ClaudeSession
-from olp.providers.codex_session import CodexSession
+from olp.providers.claude.session import ClaudeSession
+from olp.providers.codex.session import CodexSession
 
 from .test_sessions import NOW, asked_claude, new_claude, result, tell, written
 

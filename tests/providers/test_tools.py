@@ -15,11 +15,12 @@ from jsonschema import Draft202012Validator
 
 from olp.dialects import openai_chat
 from olp.model import Message, Request, Role, Tool, ToolCall
-from olp.providers import claude_bridge, codex_items
-from olp.providers.claude_history import lines_of
-from olp.providers.toolnames import Names
-from olp.providers.toolschemas import ANYTHING
-from olp.providers.vibe_tools import Calls
+from olp.providers.claude import bridge as claude_bridge
+from olp.providers.claude.history import lines_of
+from olp.providers.codex import items as codex_items
+from olp.providers.shared.tool_names import Names
+from olp.providers.shared.tool_schemas import ANYTHING
+from olp.providers.vibe.tools import Calls
 
 PLAIN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 CODEX_OWN = {"exec_command", "shell_command", "request_user_input", "apply_patch"}

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from olp.model import JsonFormat, Message, Request, Role
-from olp.providers.transcript import prompt_of, system_of, transcript
+from olp.providers.shared.transcript import prompt_of, system_of, transcript
 
 SYSTEM, USER, ASSISTANT = Role.SYSTEM, Role.USER, Role.ASSISTANT
 

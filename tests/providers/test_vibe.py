@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from olp.events import Done, Failed, Finish, Started, Trouble, Usage
+from olp.events import Done, ErrorCode, Failed, Finish, Started, Usage
 from olp.providers.base import CloseInput, Exit, Settle, Write
-from olp.providers.vibe_answer import REPORT_S, Driver
+from olp.providers.vibe.answer import REPORT_S, Driver
 from tests.providers.replay import (
     GARBAGE,
     NOW,
@@ -24,19 +24,19 @@ from tests.providers.replay import (
 
 FAILURES = {
     # A used-up plan looks like any 429 here: no words of it are known (docs say nothing else).
-    "quota": Trouble.RATE_LIMITED,
-    "throttle": Trouble.RATE_LIMITED,
-    "credit": Trouble.QUOTA_EXHAUSTED,
-    "overloaded": Trouble.OVERLOADED,
-    "error500": Trouble.OVERLOADED,
-    "auth": Trouble.AUTH_MISSING,
-    "nologin": Trouble.AUTH_MISSING,
-    "badreq": Trouble.BAD_REQUEST,
-    "model": Trouble.MODEL_NOT_FOUND,
-    "context": Trouble.CONTEXT_TOO_LONG,
-    "miderr": Trouble.VENDOR_CUT,
-    "drop": Trouble.VENDOR_CUT,
-    "len_retry": Trouble.VENDOR_CUT,
+    "quota": ErrorCode.RATE_LIMITED,
+    "throttle": ErrorCode.RATE_LIMITED,
+    "credit": ErrorCode.QUOTA_EXHAUSTED,
+    "overloaded": ErrorCode.OVERLOADED,
+    "error500": ErrorCode.OVERLOADED,
+    "auth": ErrorCode.AUTH_MISSING,
+    "nologin": ErrorCode.AUTH_MISSING,
+    "badreq": ErrorCode.BAD_REQUEST,
+    "model": ErrorCode.MODEL_NOT_FOUND,
+    "context": ErrorCode.CONTEXT_TOO_LONG,
+    "miderr": ErrorCode.VENDOR_CUT,
+    "drop": ErrorCode.VENDOR_CUT,
+    "len_retry": ErrorCode.VENDOR_CUT,
 }
 ANSWERS = {
     "ok": WORDS,
@@ -114,7 +114,7 @@ def test_M2_a_model_that_asks_for_a_tool_gets_nothing_done(name: str) -> None:
 
 @pytest.mark.parametrize("tool", ["bash", "edit", "read_file", "run_typescript", "write_file"])
 def test_M2_each_tool_with_hands_ends_the_process(tool: str) -> None:
-    assert replayed(f"evil_{tool}").failed.trouble is Trouble.SPAWN_FAILED
+    assert replayed(f"evil_{tool}").failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 def test_N1_usage_and_cost_come_from_the_report() -> None:
@@ -177,7 +177,7 @@ def test_A7_the_vendors_status_is_kept(name: str, status: int) -> None:
 def test_C7_an_end_before_the_answer_is_committed_is_no_success(keep: int) -> None:
     lines = Recording.load("vibe", "ok").lines[:keep]
     for code in (0, 1, 137, None):
-        assert play(driver(), lines, Exit(code)).failed.trouble is Trouble.SPAWN_FAILED
+        assert play(driver(), lines, Exit(code)).failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 # --- entries that were not recorded --------------------------------------------------------------
@@ -193,13 +193,13 @@ def test_M2_an_entry_of_a_tool_ends_the_process_and_so_does_one_that_nobody_know
     kind: str,
 ) -> None:
     played = told({"id": "x", "type": kind, "title": "bash"}, message("x", COMMITTED))
-    assert played.failed.trouble is Trouble.SPAWN_FAILED
+    assert played.failed.trouble is ErrorCode.SPAWN_FAILED
     assert played.used == 1
 
 
 @pytest.mark.parametrize("kind", ["effect", "callback"])
 def test_M2_an_entry_of_a_tool_ends_the_process_although_it_has_no_id(kind: str) -> None:
-    assert told({"type": kind}, message("x", COMMITTED)).failed.trouble is Trouble.SPAWN_FAILED
+    assert told({"type": kind}, message("x", COMMITTED)).failed.trouble is ErrorCode.SPAWN_FAILED
 
 
 @pytest.mark.parametrize("role", ["user", "system", "tool", None])
@@ -242,17 +242,17 @@ def test_C7_a_committed_answer_of_a_run_that_failed_is_no_success(code: int, rep
 @pytest.mark.parametrize(
     ("code", "trouble"),
     [
-        ("rate_limit", Trouble.RATE_LIMITED),
-        ("context_too_long", Trouble.CONTEXT_TOO_LONG),
-        ("invalid_api_key", Trouble.AUTH_MISSING),
-        ("invalid_model", Trouble.MODEL_NOT_FOUND),
-        ("incomplete_stream", Trouble.SPAWN_FAILED),
-        ("refusal", Trouble.BAD_REQUEST),
-        ("internal_error", Trouble.UNKNOWN),
-        ("new_code", Trouble.UNKNOWN),
+        ("rate_limit", ErrorCode.RATE_LIMITED),
+        ("context_too_long", ErrorCode.CONTEXT_TOO_LONG),
+        ("invalid_api_key", ErrorCode.AUTH_MISSING),
+        ("invalid_model", ErrorCode.MODEL_NOT_FOUND),
+        ("incomplete_stream", ErrorCode.SPAWN_FAILED),
+        ("refusal", ErrorCode.BAD_REQUEST),
+        ("internal_error", ErrorCode.UNKNOWN),
+        ("new_code", ErrorCode.UNKNOWN),
     ],
 )
-def test_A7_the_code_of_the_report_decides(code: str, trouble: Trouble) -> None:
+def test_A7_the_code_of_the_report_decides(code: str, trouble: ErrorCode) -> None:
     report = {"outcome": "infrastructure_failure", "error": {"code": code, "message": "words"}}
     assert told(code=2, report=report).failed.trouble is trouble
 
@@ -260,7 +260,7 @@ def test_A7_the_code_of_the_report_decides(code: str, trouble: Trouble) -> None:
 def test_A7_a_rate_limit_that_speaks_of_the_plan_is_the_quota() -> None:
     error = {"code": "rate_limit", "message": "You have reached your monthly usage limit"}
     failed = told(code=2, report={"outcome": "infrastructure_failure", "error": error}).failed
-    assert failed.trouble is Trouble.QUOTA_EXHAUSTED
+    assert failed.trouble is ErrorCode.QUOTA_EXHAUSTED
 
 
 def test_N1_a_report_without_usage_is_no_crash() -> None:
@@ -305,4 +305,4 @@ def test_A9_a_model_that_would_come_back_for_more_is_not_let() -> None:
     driver = Driver("hi", "m", now=NOW)
     (failed,) = driver.exited(Exit(3, stderr="Stopped: turn_limit\n"))
     assert isinstance(failed, Failed) and failed.by_model
-    assert failed.trouble is Trouble.SPAWN_FAILED
+    assert failed.trouble is ErrorCode.SPAWN_FAILED

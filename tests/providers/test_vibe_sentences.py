@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from olp.events import Done, Failed, Finish, Text, Trouble
+from olp.events import Done, ErrorCode, Failed, Finish, Text
 from olp.model import Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Exit, Step
-from olp.providers.vibe_answer import Driver
-from olp.providers.vibe_config import Wanted
-from olp.providers.vibe_session import VibeSession
+from olp.providers.vibe.answer import Driver
+from olp.providers.vibe.config import Wanted
+from olp.providers.vibe.session import VibeSession
 from tests.providers.replay import NOW, play
 
-QUOTA, RATE, AUTH = Trouble.QUOTA_EXHAUSTED, Trouble.RATE_LIMITED, Trouble.AUTH_MISSING
-OVERLOAD, DEAD, CUT = Trouble.OVERLOADED, Trouble.SPAWN_FAILED, Trouble.VENDOR_CUT
-LONG, MODEL, BAD = Trouble.CONTEXT_TOO_LONG, Trouble.MODEL_NOT_FOUND, Trouble.BAD_REQUEST
-UNKNOWN, INCAPABLE = Trouble.UNKNOWN, Trouble.INCAPABLE
+QUOTA, RATE, AUTH = ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED, ErrorCode.AUTH_MISSING
+OVERLOAD, DEAD, CUT = ErrorCode.OVERLOADED, ErrorCode.SPAWN_FAILED, ErrorCode.VENDOR_CUT
+LONG, MODEL, BAD = ErrorCode.CONTEXT_TOO_LONG, ErrorCode.MODEL_NOT_FOUND, ErrorCode.BAD_REQUEST
+UNKNOWN, INCAPABLE = ErrorCode.UNKNOWN, ErrorCode.INCAPABLE
 USER = Message(Role.USER, "go")
 
 
@@ -28,12 +28,12 @@ class Said(NamedTuple):
     has begun to answer. Afterwards a vendor that cannot be reached is an answer that was cut."""
 
     words: str
-    means: Trouble
+    means: ErrorCode
     code: str | None = "backend_error"
     status: int | None = None
 
     @property
-    def later(self) -> Trouble:
+    def later(self) -> ErrorCode:
         return CUT if self.means is DEAD else self.means
 
 

@@ -14,22 +14,22 @@ from olp.events import (
     CallArguments,
     CallStarted,
     Done,
+    ErrorCode,
     Failed,
     Finish,
     Reads,
     Reasoning,
     Started,
     Text,
-    Trouble,
     Usage,
 )
 from olp.model import Effort, Media, Message, Request, Role, Tool
 from olp.providers.base import Exit, Halt, Put, Ready, Reply, Settle, Step, Write
-from olp.providers.vibe_config import NO_SYSTEM, PROMPT_FILE, Wanted
-from olp.providers.vibe_own import fitted
-from olp.providers.vibe_run import MORE_REQUESTS, WORKSPACE
-from olp.providers.vibe_session import MAX_TOLD_BYTES, VibeSession
-from olp.providers.vibe_tools import BARRIER, MAX_RESULT_CHARS
+from olp.providers.vibe.config import NO_SYSTEM, PROMPT_FILE, Wanted
+from olp.providers.vibe.own import fitted
+from olp.providers.vibe.run import MORE_REQUESTS, WORKSPACE
+from olp.providers.vibe.session import MAX_TOLD_BYTES, VibeSession
+from olp.providers.vibe.tools import BARRIER, MAX_RESULT_CHARS
 from tests.providers.replay import NOW, TRANSCRIPTS, WORDS
 
 RECORDED = TRANSCRIPTS / "vibe-app-server"
@@ -124,24 +124,24 @@ ANSWERS = {
     "blank": " ",
 }
 FAILURES = {
-    "auth": Trouble.AUTH_MISSING,
-    "nologin": Trouble.AUTH_MISSING,
-    "quota": Trouble.RATE_LIMITED,
-    "credit": Trouble.QUOTA_EXHAUSTED,
-    "overloaded": Trouble.OVERLOADED,
-    "error500": Trouble.OVERLOADED,
-    "badreq": Trouble.BAD_REQUEST,
-    "policy": Trouble.BAD_REQUEST,
-    "model": Trouble.MODEL_NOT_FOUND,
-    "context": Trouble.CONTEXT_TOO_LONG,
-    "blocked": Trouble.SPAWN_FAILED,
-    "empty504": Trouble.SPAWN_FAILED,
-    "reset": Trouble.SPAWN_FAILED,
-    "drop_first": Trouble.SPAWN_FAILED,
-    "drop": Trouble.VENDOR_CUT,
-    "miderr": Trouble.VENDOR_CUT,
-    "garbage": Trouble.VENDOR_CUT,
-    "ends": Trouble.VENDOR_CUT,
+    "auth": ErrorCode.AUTH_MISSING,
+    "nologin": ErrorCode.AUTH_MISSING,
+    "quota": ErrorCode.RATE_LIMITED,
+    "credit": ErrorCode.QUOTA_EXHAUSTED,
+    "overloaded": ErrorCode.OVERLOADED,
+    "error500": ErrorCode.OVERLOADED,
+    "badreq": ErrorCode.BAD_REQUEST,
+    "policy": ErrorCode.BAD_REQUEST,
+    "model": ErrorCode.MODEL_NOT_FOUND,
+    "context": ErrorCode.CONTEXT_TOO_LONG,
+    "blocked": ErrorCode.SPAWN_FAILED,
+    "empty504": ErrorCode.SPAWN_FAILED,
+    "reset": ErrorCode.SPAWN_FAILED,
+    "drop_first": ErrorCode.SPAWN_FAILED,
+    "drop": ErrorCode.VENDOR_CUT,
+    "miderr": ErrorCode.VENDOR_CUT,
+    "garbage": ErrorCode.VENDOR_CUT,
+    "ends": ErrorCode.VENDOR_CUT,
 }
 
 
@@ -234,7 +234,7 @@ def test_M2_a_tool_that_is_not_there_is_told_to_be_none_in_the_same_answer(name:
 def test_A7_a_failure_after_the_results() -> None:
     done, failed = Recording.load("overloaded_later").play().ends
     assert done == Done(Finish.TOOL_CALLS)
-    assert isinstance(failed, Failed) and failed.trouble is Trouble.OVERLOADED
+    assert isinstance(failed, Failed) and failed.trouble is ErrorCode.OVERLOADED
 
 
 # --- what a broken CLI says ----------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.providers.wire import (
+from olp.providers.shared.wire import (
     count,
     is_cut,
     is_json,

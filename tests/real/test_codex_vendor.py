@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from olp.providers.codex_failures import CODES, REFUSALS
+from olp.providers.codex.failures import CODES, REFUSALS
 
 from .conftest import Clis
 from .house import Answer, House, configuration, serving

@@ -12,9 +12,9 @@ from olp.doctor.clis import check_version
 from olp.doctor.finding import Patient
 from olp.doctor.isolation import check_isolation
 from olp.doctor.lab import open_lab
+from olp.host.find_cli import find_command
 from olp.providers import all_providers
-from olp.providers.base import Setting
-from olp.runtime.discover import find_command
+from olp.providers.base import ProviderContext
 
 from .conftest import Clis
 from .install import NAMES
@@ -27,7 +27,7 @@ async def test_M2_the_doctor_finds_it_locked(name: str, clis: Clis, scratch_home
     command = find_command(provider.facts, ProviderConfig(), {"PATH": path})
     assert command is not None
     home = str(scratch_home)
-    setting = Setting(command, ProviderConfig(), {"PATH": path}, home, f"{home}/own")
+    setting = ProviderContext(command, ProviderConfig(), {"PATH": path}, home, f"{home}/own")
     patient = Patient(provider, setting, installed=True, enabled=True, needed=True)
     with open_lab() as lab:
         finding = await check_isolation(patient, lab)

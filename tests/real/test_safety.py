@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from olp.runtime.place import marked
+from olp.runtime.process.run_folder import marked
 
 from .conftest import CANARY
 from .house import House

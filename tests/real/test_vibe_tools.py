@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from olp.providers.vibe_tools import TAKEN
-from olp.runtime.record import Record
+from olp.providers.vibe.tools import TAKEN
+from olp.runtime.usage.store import UsageStore
 from tests.clients import CLIENTS
 
 from .agent import (
@@ -256,7 +256,7 @@ def test_N1_each_turn_tells_its_own_usage(vibe: House, vendors: Vendors) -> None
 
 def story_of(house: House, answer: Answer) -> dict[str, Any]:
     """The book's, which is written in the background."""
-    record, id = Record(house.state / "olp.db"), answer.headers["X-OLP-Request-Id"]
+    record, id = UsageStore(house.state / "olp.db"), answer.headers["X-OLP-Request-Id"]
     end = time.monotonic() + 10
     while (story := record.story(id)) is None and time.monotonic() < end:
         time.sleep(0.05)

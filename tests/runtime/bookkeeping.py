@@ -10,12 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from olp.runtime.accounts import COLUMNS, FROM_ROWS
-from olp.runtime.record import Record
-from olp.runtime.row import Row
-from olp.runtime.tables import opened_to_write
+from olp.runtime.usage.entries import RequestRow
+from olp.runtime.usage.report import COLUMNS, FROM_ROWS
+from olp.runtime.usage.schema import opened_to_write
+from olp.runtime.usage.store import UsageStore
 
-ROW = Row(
+ROW = RequestRow(
     *("r", 0.0, "", "a1", "openai-chat"),
     stream=0,
     background="",
@@ -47,14 +47,14 @@ def at(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def row(when: str = "2026-11-20T12:00", **fields: Any) -> Row:
+def row(when: str = "2026-11-20T12:00", **fields: Any) -> RequestRow:
     """A request of that time."""
     return dataclasses.replace(ROW, at=at(when), day=when[:10], **fields)
 
 
-def filled(path: Path, rows: Sequence[Row]) -> Record:
+def filled(path: Path, rows: Sequence[RequestRow]) -> UsageStore:
     """A record with these rows; everybody's name is their id in capitals."""
-    record = Record(path, wall=lambda: at("2026-11-30T12:00"))
+    record = UsageStore(path, wall=lambda: at("2026-11-30T12:00"))
     record.open()
     for one in rows:
         record.ended(one, one.person.upper())

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from olp.config import RecordConfig
-from olp.core.ledger import Count
-from olp.core.span import Span, span
-from olp.runtime import scribe, tables
-from olp.runtime.accounts import Accounts, Sum
-from olp.runtime.record import Record
-from olp.runtime.row import UnderWay
+from olp.core.keys.key_usage import DayUsage
+from olp.core.keys.time_range import TimeRange, time_range
+from olp.runtime.usage import schema as tables
+from olp.runtime.usage import store_writer as scribe
+from olp.runtime.usage.entries import RequestInFlight
+from olp.runtime.usage.report import Totals, UsageReport
+from olp.runtime.usage.store import UsageStore
 from tests.conftest import OpenHouse
 from tests.fakes.plan import dies, fails, hangs, says, turn
 from tests.runtime.bookkeeping import ROW, at, filled, million, old_file, peek, row
@@ -28,7 +29,7 @@ from tests.runtime.test_engine_books import no_room
 from tests.support import BOTH, GoOn, House, ask, soon, until
 
 NOW = datetime(2026, 11, 30, 15, 30)
-ALL = Span()
+ALL = TimeRange()
 
 
 @pytest.fixture
@@ -58,24 +59,26 @@ def file(tmp_path: Path) -> Path:
 )
 def test_a_span_begins_where_a_person_means(since: str, begins: str | None) -> None:
     expected = None if begins is None else datetime.fromisoformat(begins)
-    assert span(since, None, NOW) == Span(expected, None)
+    assert time_range(since, None, NOW) == TimeRange(expected, None)
 
 
 def test_the_last_day_of_a_span_belongs_to_it() -> None:
-    assert span("2026-11-01", "2026-11-02", NOW).until == datetime(2026, 11, 3)
-    assert span("2d", "today", NOW) == Span(datetime(2026, 11, 29), datetime(2026, 12, 1))
-    assert span(None, "2026-11-02T08:00", NOW).until == datetime(2026, 11, 2, 8)
+    assert time_range("2026-11-01", "2026-11-02", NOW).until == datetime(2026, 11, 3)
+    assert time_range("2d", "today", NOW) == TimeRange(
+        datetime(2026, 11, 29), datetime(2026, 12, 1)
+    )
+    assert time_range(None, "2026-11-02T08:00", NOW).until == datetime(2026, 11, 2, 8)
 
 
 @pytest.mark.parametrize("text", ["", "x", "7", "7y", "2026-13-01", "9999999w", "-1d", "1e5d"])
 def test_what_is_no_time_is_said(text: str) -> None:
     if not text:
-        assert span(text, None, NOW) == Span()
+        assert time_range(text, None, NOW) == TimeRange()
         return
     with pytest.raises(ValueError, match="is no time"):
-        span(text, None, NOW)
+        time_range(text, None, NOW)
     with pytest.raises(ValueError, match="is not before"):
-        span("2026-11-02", "2026-11-01", NOW)
+        time_range("2026-11-02", "2026-11-01", NOW)
 
 
 # --- rows and sums -------------------------------------------------------------------------------
@@ -89,7 +92,7 @@ def test_the_sums_are_those_of_the_rows(file: Path) -> None:
         row("2026-11-21T11:00", outcome="refused", provider="", model="", status=429),
         row("2026-11-21T12:00", outcome="left", estimated=1, background="title"),
     ]
-    accounts = Accounts(filled(file, rows))
+    accounts = UsageReport(filled(file, rows))
     people = accounts.usage("person", ALL)
     assert list(people) == ["A1", "B2"]
     a1 = people["A1"]
@@ -122,7 +125,7 @@ def test_the_sums_of_the_trigger_are_those_of_the_rows(file: Path) -> None:
 
 def test_parts_of_days_and_whole_days_add_up(file: Path) -> None:
     times = ["20T00:00", "20T23:59", "21T00:00", "21T06:00", "21T18:00", "22T00:00", "22T09:00"]
-    accounts = Accounts(filled(file, [row(f"2026-11-{time}") for time in times]))
+    accounts = UsageReport(filled(file, [row(f"2026-11-{time}") for time in times]))
     bounds = [None, *(datetime.fromisoformat(f"2026-11-{day}") for day in times)]
     for since in bounds:
         for before in bounds:
@@ -133,7 +136,7 @@ def test_parts_of_days_and_whole_days_add_up(file: Path) -> None:
                 and (before is None or at(f"2026-11-{t}") < before.timestamp())
                 for t in times
             )
-            when = Span(since, before)
+            when = TimeRange(since, before)
             found = sum(s.requests for s in accounts.usage("day", when).values())
             assert found == expected, when
             assert len(accounts.requests(when)) == expected, when
@@ -144,11 +147,11 @@ def test_a_name_that_changed_is_changed_for_the_past_too(file: Path) -> None:
     record.open()
     record.ended(row(person="a1"), "Anna")
     record.close()
-    assert {n: s.requests for n, s in Accounts(record).usage("person", ALL).items()} == {
+    assert {n: s.requests for n, s in UsageReport(record).usage("person", ALL).items()} == {
         "Anna": 2,
         "B2": 1,
     }
-    both = Accounts(record, {"a1": "Eva", "b2": "Eva"})
+    both = UsageReport(record, {"a1": "Eva", "b2": "Eva"})
     assert {n: s.requests for n, s in both.usage("person", ALL).items()} == {"Eva": 3}
     assert sorted(both.ids("eva")) == ["a1", "b2"] and both.ids("nobody") == []
     assert [r["name"] for r in both.requests(limit=2)] == ["Eva", "Eva"]
@@ -157,7 +160,7 @@ def test_a_name_that_changed_is_changed_for_the_past_too(file: Path) -> None:
 def test_the_newest_requests_come_in_their_order(file: Path) -> None:
     rows = [row(id=f"r{n}", person="ab"[n % 2], outcome="failed" if n == 3 else "answered")
             for n in range(6)]  # fmt: skip
-    accounts = Accounts(filled(file, rows))
+    accounts = UsageReport(filled(file, rows))
     assert [r["id"] for r in accounts.requests(limit=2)] == ["r4", "r5"]
     assert [r["id"] for r in accounts.requests(persons=["a"])] == ["r0", "r2", "r4"]
     assert [r["id"] for r in accounts.requests(in_vain=True)] == ["r3"]
@@ -168,7 +171,7 @@ def test_the_newest_requests_come_in_their_order(file: Path) -> None:
 
 
 def test_no_record_is_no_use_and_no_trouble(file: Path) -> None:
-    accounts = Accounts(Record(file))
+    accounts = UsageReport(UsageStore(file))
     assert accounts.usage("person", ALL) == {} and accounts.requests() == []
     assert accounts.last_number() == 0 and accounts.trouble is None
     assert not file.exists()
@@ -180,14 +183,14 @@ def test_no_record_is_no_use_and_no_trouble(file: Path) -> None:
 @pytest.mark.parametrize("people", [False, True], ids=["before the keys", "with keys"])
 def test_an_old_file_is_brought_up_and_keeps_what_it_knew(file: Path, people: bool) -> None:
     old_file(file, people=people)
-    accounts = Accounts(Record(file))  # a command may come before the server
+    accounts = UsageReport(UsageStore(file))  # a command may come before the server
     assert accounts.usage("person", ALL) == {} and accounts.trouble is None
     record = filled(file, [row()])
     assert record.counts("2026-11-29") == {"claude": 12}
     assert record.story("old") == {"request_id": "old"}
     if people:
         assert record.people("2026-11-29")["a1"].tokens == 3400
-    assert Accounts(record).usage("person", ALL)["A1"].requests == 1
+    assert UsageReport(record).usage("person", ALL)["A1"].requests == 1
     assert peek(file, "PRAGMA user_version") == [(tables.VERSION,)]
     assert peek(file, "PRAGMA integrity_check") == [("ok",)]
 
@@ -217,16 +220,16 @@ def test_a_file_from_a_newer_OLP_is_left_as_it_is(file: Path) -> None:
         db.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
         db.execute("PRAGMA journal_mode = DELETE")
     before = file.read_bytes()
-    record = Record(file)
+    record = UsageStore(file)
     record.open()
     record.ended(row(), "A")
     record.count("2026-11-30", "claude")
-    record.count_person("2026-11-30", "a1", Count(1, 0, 0))
+    record.count_person("2026-11-30", "a1", DayUsage(1, 0, 0))
     record.written().result(5)  # nobody waits for what cannot be written
     record.close()
     assert record.trouble is not None and "newer OLP" in record.trouble
-    assert Record(file).counts("2026-11-29") == {}
-    accounts = Accounts(Record(file))
+    assert UsageStore(file).counts("2026-11-29") == {}
+    accounts = UsageReport(UsageStore(file))
     assert accounts.usage("person", ALL) == {} and "newer OLP" in str(accounts.trouble)
     assert file.read_bytes() == before
 
@@ -245,7 +248,7 @@ def test_what_cannot_be_written_now_is_written_later(
         other.execute("BEGIN IMMEDIATE")
         for number in range(3):
             record.ended(row(id=f"r{number}"), "A1")
-        record.count_person("2026-11-30", "a1", Count(1, 5, 0))
+        record.count_person("2026-11-30", "a1", DayUsage(1, 5, 0))
         record.written().result(5)
         assert record.trouble is not None and "locked" in record.trouble
         assert threading.active_count() < 20
@@ -254,7 +257,7 @@ def test_what_cannot_be_written_now_is_written_later(
     while record.trouble is not None and time.monotonic() < end:
         time.sleep(0.01)
     record.close()
-    assert [r["id"] for r in Accounts(record).requests()] == ["before", "r0", "r1", "r2"]
+    assert [r["id"] for r in UsageReport(record).requests()] == ["before", "r0", "r1", "r2"]
     assert record.people("2026-11-30")["a1"].tokens == 5, "once, and not twice"
     assert record.lost == 0
 
@@ -264,7 +267,7 @@ def test_what_waits_is_bounded_and_the_loss_is_told(
 ) -> None:
     monkeypatch.setattr(scribe, "MAX_HELD", 5)
     file.mkdir()
-    record = Record(file)
+    record = UsageStore(file)
     record.open()
     for number in range(20):
         record.ended(row(id=f"r{number}"), "A1")
@@ -274,13 +277,13 @@ def test_what_waits_is_bounded_and_the_loss_is_told(
 
 
 def test_a_bad_entry_costs_itself_alone(file: Path) -> None:
-    record = Record(file)
+    record = UsageStore(file)
     record.open()
     record.ended(row(id="r0"), "A1")
     record.ended(row(id="bad", outcome=None), "A1")
     record.ended(row(id="r1"), "A1")
     record.close()
-    assert [r["id"] for r in Accounts(record).requests()] == ["r0", "r1"]
+    assert [r["id"] for r in UsageReport(record).requests()] == ["r0", "r1"]
     assert record.lost == 1
 
 
@@ -288,7 +291,7 @@ def test_a_bad_entry_costs_itself_alone(file: Path) -> None:
 def test_a_value_that_no_file_can_hold_costs_its_entry_alone(
     file: Path, value: dict[str, Any]
 ) -> None:
-    record = Record(file)
+    record = UsageStore(file)
     record.open()
     record.ended(row(id="r0"), "A1")
     record.ended(row(id="bad", **value), "A1")
@@ -296,18 +299,18 @@ def test_a_value_that_no_file_can_hold_costs_its_entry_alone(
     record.ended(row(id="r1"), "A1")
     record.written().result(5)
     record.close()
-    assert [r["id"] for r in Accounts(record).requests()] == ["r0", "r1"]
+    assert [r["id"] for r in UsageReport(record).requests()] == ["r0", "r1"]
     assert record.lost == 1
 
 
 def test_what_was_written_is_not_written_again_although_the_last_word_fails(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(self: Record, db: sqlite3.Connection) -> None:
+    def fails(self: UsageStore, db: sqlite3.Connection) -> None:
         raise sqlite3.OperationalError("full")
 
-    monkeypatch.setattr(Record, "_last", fails)
-    record = Record(file)
+    monkeypatch.setattr(UsageStore, "_last", fails)
+    record = UsageStore(file)
     for _ in range(2):
         record.open()
         record.count("2026-11-30", "claude")
@@ -321,7 +324,7 @@ def test_a_file_that_is_put_in_order_is_used_again(
 ) -> None:
     monkeypatch.setattr(scribe, "RETRY_S", 0.05)
     file.write_bytes(b"this is no database" * 1000)
-    record = Record(file)
+    record = UsageStore(file)
     record.open()
     record.ended(row(), "A1")
     end = time.monotonic() + 10
@@ -332,34 +335,36 @@ def test_a_file_that_is_put_in_order_is_used_again(
     while record.trouble is not None and time.monotonic() < end:
         time.sleep(0.01)
     record.close()
-    assert len(Accounts(record).requests()) == 1
+    assert len(UsageReport(record).requests()) == 1
     assert file.stat().st_mode & 0o777 == 0o600
 
 
 # --- a server that was killed --------------------------------------------------------------------
 
 
-def under_way(name: str, run: str) -> UnderWay:
-    return UnderWay(name, run, at("2026-11-30T10:00"), "2026-11-30", "a1", "x", 1, "", "auto")
+def under_way(name: str, run: str) -> RequestInFlight:
+    return RequestInFlight(
+        name, run, at("2026-11-30T10:00"), "2026-11-30", "a1", "x", 1, "", "auto"
+    )
 
 
 def test_what_a_killed_server_was_answering_is_interrupted(file: Path) -> None:
-    killed = Record(file, "killed")
+    killed = UsageStore(file, "killed")
     killed.open()
     killed.begun(under_way("lost", "killed"))
     killed.begun(under_way("ended", "killed"))
     killed.ended(row(id="ended"), "A1")
     killed.begun(under_way("of another", "alive"))
-    killed.count_person("2026-11-30", "a1", Count(1, 0, 0))
+    killed.count_person("2026-11-30", "a1", DayUsage(1, 0, 0))
     killed.written().result(5)
-    again = Record(file, "again", lambda run: run == "alive")
+    again = UsageStore(file, "again", lambda run: run == "alive")
     again.open()
     again.begun(under_way("mine", "again"))
     again.close()
-    found = {r["id"]: r["outcome"] for r in Accounts(again).requests()}
+    found = {r["id"]: r["outcome"] for r in UsageReport(again).requests()}
     assert found == {"ended": "answered", "lost": "interrupted", "mine": "interrupted"}
     assert peek(file, "SELECT id FROM under_way") == [("of another",)]
-    assert Accounts(again).usage("person", ALL)["A1"].requests == 3
+    assert UsageReport(again).usage("person", ALL)["A1"].requests == 3
     killed.close()
 
 
@@ -371,8 +376,8 @@ def test_what_is_too_old_is_forgotten(file: Path) -> None:
     record.bounds = RecordConfig(keep_days=10)
     record.open()
     record.close()
-    assert [r["id"] for r in Accounts(record).requests()] == ["new"]
-    assert list(Accounts(record).usage("day", ALL)) == ["2026-11-21"]
+    assert [r["id"] for r in UsageReport(record).requests()] == ["new"]
+    assert list(UsageReport(record).usage("day", ALL)) == ["2026-11-21"]
 
 
 def test_what_is_too_much_goes_and_its_sums_stay(file: Path) -> None:
@@ -381,14 +386,14 @@ def test_what_is_too_much_goes_and_its_sums_stay(file: Path) -> None:
         db.execute("UPDATE requests SET outcome = 'refused' WHERE number > 58000")
     size = file.stat().st_size
     assert size > 10 * 1024 * 1024
-    record = Record(file, wall=lambda: at("2026-11-30T12:00"))
+    record = UsageStore(file, wall=lambda: at("2026-11-30T12:00"))
     record.bounds = RecordConfig(max_mb=10)
     record.open()
     record.close()
     assert record.trouble is None
     kept = peek(file, "SELECT count(*), sum(outcome = 'refused'), max(number) FROM requests")[0]
     assert 0 < kept[0] < 58_000 and kept[1] == 0 and kept[2] == 58_000
-    assert sum(s.requests for s in Accounts(record).usage("person", ALL).values()) == 60_000
+    assert sum(s.requests for s in UsageReport(record).usage("person", ALL).values()) == 60_000
     used = peek(file, "SELECT (SELECT page_count FROM pragma_page_count) - "
                       "(SELECT freelist_count FROM pragma_freelist_count)")[0][0]  # fmt: skip
     assert used * 4096 <= 10 * 1024 * 1024
@@ -397,7 +402,7 @@ def test_what_is_too_much_goes_and_its_sums_stay(file: Path) -> None:
 def test_a_file_that_is_mostly_empty_shrinks(file: Path) -> None:
     million(file, 40_000, days=300)
     size = file.stat().st_size
-    record = Record(file, wall=lambda: at("2026-11-30T12:00"))
+    record = UsageStore(file, wall=lambda: at("2026-11-30T12:00"))
     record.bounds = RecordConfig(keep_days=10)
     record.open()
     record.close()
@@ -414,15 +419,19 @@ time is not counted: the time is the processor's."""
 @pytest.mark.timeout(120)
 def test_a_million_requests_are_summed_up_in_less_than_a_second(file: Path) -> None:
     million(file)
-    accounts = Accounts(Record(file))
-    spans = [ALL, span("7d", None, NOW), Span(datetime(2026, 3, 1, 7, 30), datetime(2026, 9, 1, 9))]
+    accounts = UsageReport(UsageStore(file))
+    spans = [
+        ALL,
+        time_range("7d", None, NOW),
+        TimeRange(datetime(2026, 3, 1, 7, 30), datetime(2026, 9, 1, 9)),
+    ]
     for by in ("person", "provider", "model", "day"):
         for when in spans:
             began = time.process_time()
             found = accounts.usage(by, when)
             spent = time.process_time() - began
             assert found and spent < 1.0 * MACHINE, (by, when, spent)
-    total = Sum()
+    total = Totals()
     for one in accounts.usage("person", ALL).values():
         total.add(one)
     assert total.requests == 1_000_000
@@ -430,7 +439,7 @@ def test_a_million_requests_are_summed_up_in_less_than_a_second(file: Path) -> N
         lambda: accounts.requests(limit=50),
         lambda: accounts.requests(limit=50, persons=["person3"]),
         lambda: accounts.requests(limit=5, in_vain=True),
-        lambda: accounts.requests(span("2026-11-29", None, NOW)),
+        lambda: accounts.requests(time_range("2026-11-29", None, NOW)),
     ]
     for ask_for in lists:
         began = time.process_time()
@@ -443,7 +452,7 @@ def test_a_million_requests_are_summed_up_in_less_than_a_second(file: Path) -> N
 
 def rows_of(house: House) -> list[dict[str, object]]:
     """The book of a running house."""
-    return Accounts(Record(house.place.state / "olp.db")).requests()
+    return UsageReport(UsageStore(house.place.state / "olp.db")).requests()
 
 
 async def booked(house: House, count: int) -> list[dict[str, object]]:

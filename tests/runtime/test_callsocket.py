@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from olp.runtime.callsocket import CallSocket
+from olp.runtime.process.call_socket import CallSocket
 from tests.support import until
 
 

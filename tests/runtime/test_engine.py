@@ -9,10 +9,10 @@ from datetime import datetime
 import pytest
 
 from olp.model import Launch, Request
-from olp.providers.base import Setting, Step
+from olp.providers.base import ProviderContext, Step
 from olp.providers.claude import Claude
-from olp.providers.claude_answer import Driver
-from olp.providers.transcript import prompt_of
+from olp.providers.claude.answer import Driver
+from olp.providers.shared.transcript import prompt_of
 from tests.conftest import OpenHouse
 from tests.fakes.plan import hangs, says
 from tests.support import BOTH, House, ask
@@ -39,7 +39,7 @@ class BadClaude(Claude):
         self._patience = patience
 
     def launch(
-        self, request: Request, model: str, setting: Setting, now: datetime
+        self, request: Request, model: str, setting: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
         if self._patience is None:
             raise ValueError(f"cannot build {CANARY}")

@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from olp.runtime import service
-from olp.runtime.record import KEPT, Record
+from olp.runtime.serving import service
+from olp.runtime.usage.store import KEPT, UsageStore
 from tests.conftest import OpenHouse, Serve
 from tests.fakes.plan import Plan, Turn, dies, fails, hangs, says, turn
 from tests.support import (
@@ -459,8 +459,8 @@ async def test_H3_a_kept_answer_is_given_before_any_skip(open_: OpenHouse) -> No
 # --- the record ----------------------------------------------------------------------------------
 
 
-def record_of(house: House) -> Record:
-    return Record(house.place.state / "olp.db")
+def record_of(house: House) -> UsageStore:
+    return UsageStore(house.place.state / "olp.db")
 
 
 async def test_L1_the_story_of_a_fallback_is_on_record(open_: OpenHouse) -> None:
@@ -483,7 +483,7 @@ async def test_L1_the_story_of_a_fallback_is_on_record(open_: OpenHouse) -> None
 
 
 def test_L1_the_last_thousand_stories_are_kept(tmp_path: Path) -> None:
-    record = Record(tmp_path / "olp.db")
+    record = UsageStore(tmp_path / "olp.db")
     record.open()
     for number in range(KEPT + 20):
         record.keep({"request_id": str(number), "at": float(number)})
@@ -496,14 +496,14 @@ def test_L1_the_last_thousand_stories_are_kept(tmp_path: Path) -> None:
 
 
 def test_E2_the_counts_of_a_day_are_on_record(tmp_path: Path) -> None:
-    record = Record(tmp_path / "olp.db")
+    record = UsageStore(tmp_path / "olp.db")
     assert record.counts("2027-01-15") == {}
     record.open()
     for provider in ("claude", "codex", "claude"):
         record.count("2027-01-15", provider)
     record.count("2027-01-16", "claude")
     record.close()
-    assert Record(tmp_path / "olp.db").counts("2027-01-15") == {"claude": 2, "codex": 1}
+    assert UsageStore(tmp_path / "olp.db").counts("2027-01-15") == {"claude": 2, "codex": 1}
 
 
 async def test_E2_the_counts_of_the_day_survive_a_restart(
@@ -637,10 +637,10 @@ class Town:
         assert "Traceback" not in done.stderr, done.stderr
         return Ran(done.returncode, done.stdout, done.stderr)
 
-    def recorded(self, true: Callable[[Record], Any]) -> None:
+    def recorded(self, true: Callable[[UsageStore], Any]) -> None:
         """Wait until the record says so."""
         end = time.monotonic() + PATIENCE_S
-        while not true(Record(self.state / "olp.db")):
+        while not true(UsageStore(self.state / "olp.db")):
             assert time.monotonic() < end, "it is not on record"
             time.sleep(0.02)
 

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 from olp.config import ImagesConfig
 from olp.errors import RequestError
 from olp.model import Link, Media, Message, Request, Role
-from olp.runtime.fetch import Fetcher, is_public
+from olp.runtime.serving.fetch import Fetcher, is_public
 
 from .. import pictures
 

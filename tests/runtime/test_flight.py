@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from olp.events import Answering, Done, Finish, Output, Text
-from olp.runtime import flight as flights
-from olp.runtime.engine import Send
-from olp.runtime.flight import BrokenOff, Flight, Reader
 from olp.runtime.log import Log
+from olp.runtime.serving import shared_answer as flights
+from olp.runtime.serving.engine import Send
+from olp.runtime.serving.shared_answer import BrokenOff, Reader, SharedAnswer
 from olp.runtime.tasks import Tasks
 from tests.support import soon, until
 
@@ -60,7 +60,7 @@ async def read_all(reader: Reader) -> list[Output]:
 
 async def test_H1_every_reader_gets_everything_in_order(tasks: Tasks) -> None:
     script = Script()
-    flight = Flight(script, tasks)
+    flight = SharedAnswer(script, tasks)
     early = asyncio.ensure_future(read_all(flight.join()))
     script.say(HEAD, Text("one"))
     await asyncio.sleep(0)
@@ -75,7 +75,7 @@ async def test_H1_every_reader_gets_everything_in_order(tasks: Tasks) -> None:
 
 async def test_H1_the_last_reader_that_leaves_ends_the_run(tasks: Tasks) -> None:
     script = Script()
-    flight = Flight(script, tasks)
+    flight = SharedAnswer(script, tasks)
     first, second = flight.join(), flight.join()
     script.say(HEAD)
     await soon(first.read())
@@ -92,7 +92,7 @@ async def test_H1_the_last_reader_that_leaves_ends_the_run(tasks: Tasks) -> None
 
 async def test_H1_leaving_after_the_last_word_ends_nothing(tasks: Tasks) -> None:
     script = Script()
-    flight = Flight(script, tasks)
+    flight = SharedAnswer(script, tasks)
     reader = flight.join()
     script.say(HEAD, Done())
     await soon(reader.read())
@@ -107,7 +107,7 @@ async def test_H1_leaving_after_the_last_word_ends_nothing(tasks: Tasks) -> None
 
 async def test_H1_a_slow_reader_among_several_is_cut_alone(tasks: Tasks) -> None:
     script = Script()
-    flight = Flight(script, tasks)
+    flight = SharedAnswer(script, tasks)
     quick, slow = flight.join(), flight.join()
     script.say(HEAD)
     assert await soon(slow.read()) == [HEAD]
@@ -124,7 +124,7 @@ async def test_H1_a_slow_reader_among_several_is_cut_alone(tasks: Tasks) -> None
 
 async def test_H1_a_slow_reader_that_is_alone_is_waited_for(tasks: Tasks) -> None:
     script = Script()
-    flight = Flight(script, tasks)
+    flight = SharedAnswer(script, tasks)
     reader = flight.join()
     script.say(HEAD, *[Text("x")] * (flights.MAX_LAG + 1))
     script.say(Done())
@@ -136,7 +136,7 @@ async def test_H1_a_slow_reader_that_is_alone_is_waited_for(tasks: Tasks) -> Non
 @pytest.mark.parametrize("told", [[], [HEAD, Text("half")]], ids=["before", "in the middle"])
 async def test_B3_a_run_that_fails_is_told_to_its_readers(tasks: Tasks, told: list[Output]) -> None:
     script = Script()
-    flight = Flight(script, tasks)
+    flight = SharedAnswer(script, tasks)
     reader = flight.join()
     if told:
         script.say(*told)
@@ -150,7 +150,7 @@ async def test_B3_a_run_that_fails_is_told_to_its_readers(tasks: Tasks, told: li
 
 async def test_B3_a_run_that_is_stopped_is_told_to_its_readers(tasks: Tasks) -> None:
     script = Script()
-    flight = Flight(script, tasks)
+    flight = SharedAnswer(script, tasks)
     reader = flight.join()
     script.say(HEAD)
     await soon(reader.read())
@@ -163,7 +163,7 @@ async def test_B3_a_run_that_is_stopped_is_told_to_its_readers(tasks: Tasks) -> 
 
 async def test_H1_a_run_that_is_ended_before_its_first_step_is_over_too(tasks: Tasks) -> None:
     over: list[bool] = []
-    flight = Flight(Script(), tasks)
+    flight = SharedAnswer(Script(), tasks)
     flight.on_over(lambda: over.append(True))
     with flight.join():
         pass

@@ -27,22 +27,22 @@ from hypothesis.stateful import (
 )
 
 from olp.config import BackgroundConfig, Config
-from olp.core.background import Shapes
-from olp.core.chains import Catalogue
-from olp.events import Answering, Done, Failed, Finish, Output, Refused, Text, Trouble
+from olp.core.keys.background import Shapes
+from olp.core.routing.chains import Catalogue
+from olp.events import Answering, Done, ErrorCode, Failed, Finish, Output, Refused, Text
 from olp.model import Message, Request, Role
-from olp.runtime import flight as flights
-from olp.runtime.engine import Engine, Job, Send
-from olp.runtime.fleet import Fleet
-from olp.runtime.flight import BrokenOff, Reader
-from olp.runtime.keyring import Keyring
+from olp.runtime.access.keyring import Keyring
+from olp.runtime.access.people import People
 from olp.runtime.log import Log
-from olp.runtime.people import People
-from olp.runtime.plan import Planner
-from olp.runtime.pool import Pool
-from olp.runtime.record import Record
-from olp.runtime.service import Service
+from olp.runtime.pool.pool import Pool
+from olp.runtime.serving import shared_answer as flights
+from olp.runtime.serving.engine import Engine, Job, Send
+from olp.runtime.serving.fleet import Fleet
+from olp.runtime.serving.request_plan import Planner
+from olp.runtime.serving.service import Service
+from olp.runtime.serving.shared_answer import BrokenOff, Reader
 from olp.runtime.tasks import Tasks
+from olp.runtime.usage.store import UsageStore
 
 NOWHERE = Path(tempfile.gettempdir()) / "no such folder"
 
@@ -50,7 +50,7 @@ TICKS = 8
 """Turns of the loop after which everything that can happen has happened."""
 
 HEAD = Answering("claude", "sonnet", 0)
-FAILED = Failed(Trouble.OVERLOADED, "no")
+FAILED = Failed(ErrorCode.OVERLOADED, "no")
 ENDS: dict[str, Output] = {
     "done": Done(),
     "failed": FAILED,
@@ -117,7 +117,7 @@ class FlightMachine(RuleBasedStateMachine):
         self.log = io.StringIO()
         log = Log(self.log, quiet_s=0)
         self.tasks = Tasks(log)
-        self.record = Record(NOWHERE / "never opened")
+        self.record = UsageStore(NOWHERE / "never opened")
         self.service = Service(
             catalogue=Catalogue(Config(), {"claude": ("sonnet",)}),
             fleet=cast(Fleet, SimpleNamespace()),

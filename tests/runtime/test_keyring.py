@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from olp.core import keyfile
-from olp.core.keys import Key, digest_of, find
+from olp.core.keys import keyfile
+from olp.core.keys.key import Key, digest_of, find
 from olp.errors import OLPError
-from olp.runtime.keyring import FILE, Keyring, Ring, new_id, new_token
+from olp.runtime.access.keyring import FILE, Keyring, Ring, new_id, new_token
 
 
 def added(keyring: Keyring, name: str, token: str | None = None) -> str:
@@ -200,7 +200,7 @@ _WRITER = """
 import sys
 from pathlib import Path
 from tests.runtime.test_keyring import added
-from olp.runtime.keyring import Keyring
+from olp.runtime.access.keyring import Keyring
 keyring = Keyring(Path(sys.argv[1]))
 print("ready", flush=True)
 for n in range(10_000):
@@ -252,7 +252,7 @@ def test_M4_a_change_that_nobody_could_read_is_not_made(
 ) -> None:
     keyring = Keyring(tmp_path)
     token = added(keyring, "anna")
-    monkeypatch.setattr("olp.runtime.keyring.MAX_BYTES", 1024 * 1024)
+    monkeypatch.setattr("olp.runtime.access.keyring.MAX_BYTES", 1024 * 1024)
     prompt = "\x01" * 100_000  # as JSON six times as long
 
     def long(keys: keyfile.Keys) -> keyfile.Keys:

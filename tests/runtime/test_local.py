@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from olp.runtime.local import LocalServer, LocalToken, local_servers
+from olp.runtime.access.local_server import LocalServer, LocalToken, local_servers
 
 
 def test_M4_the_local_token_is_of_one_run_and_one_user(tmp_path: Path) -> None:

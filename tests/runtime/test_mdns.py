@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from olp import __version__
-from olp.runtime import lan
+from olp.host import lan
+from olp.host.mdns import KIND, _asked, announce, browse
 from olp.runtime.log import Log
-from olp.runtime.mdns import KIND, _asked, announce, browse
 from tests.support import until
 
 IN_A_NETWORK = pytest.mark.skipif(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from olp.runtime import process
+from olp.runtime.process import child as process
 from tests.support import Answer, House, exists, until
 
 from .test_pool import Open, pid_of, pooled, ready, waiting

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from olp.errors import StartError
-from olp.runtime.place import RunPlace, marked
-from olp.runtime.removal import remove
-from olp.runtime.worker import RUN_VARIABLE
+from olp.runtime.process.removal import remove
+from olp.runtime.process.run_folder import RunFolder, marked
+from olp.runtime.process.worker import RUN_VARIABLE
 from tests.runtime.test_removal import nest
 from tests.support import runs
 
@@ -68,9 +68,9 @@ def ended(*pids: int) -> None:
         time.sleep(0.01)
 
 
-def abandoned(state: Path) -> RunPlace:
+def abandoned(state: Path) -> RunFolder:
     """A run that ended without a word: its lock is gone, its file and folders are not."""
-    place = RunPlace(state)
+    place = RunFolder(state)
     place.open()
     assert place._lock is not None
     os.close(place._lock)
@@ -80,7 +80,7 @@ def abandoned(state: Path) -> RunPlace:
 
 
 def test_M1_the_folders_are_the_users_alone(state: Path) -> None:
-    place = RunPlace(state)
+    place = RunFolder(state)
     assert place.open() == 0
     for folder in (place.state, place.work, place.private):
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -90,7 +90,7 @@ def test_M1_the_folders_are_the_users_alone(state: Path) -> None:
 
 
 def test_M1_the_folder_above_is_the_users_alone_too(state: Path) -> None:
-    place = RunPlace(state / "demo", within=state)
+    place = RunFolder(state / "demo", within=state)
     place.open()
     assert state.stat().st_mode & 0o777 == 0o700
     assert [path.name for path in state.iterdir()] == ["demo"]
@@ -101,14 +101,14 @@ def test_M1_private_folders_are_in_memory_where_the_system_offers_it(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    place = RunPlace(state)
+    place = RunFolder(state)
     place.open()
     assert tmp_path / "olp" in place.private.parents or place.private == tmp_path / "olp"
     place.close()
 
 
 def test_M6_a_clean_end_leaves_nothing(state: Path, processes: Marked) -> None:
-    place = RunPlace(state)
+    place = RunFolder(state)
     place.open()
     pid = processes.start(place.run_id)
     (place.private / f"{place.run_id}-abc").mkdir()
@@ -121,7 +121,7 @@ def test_M6_a_clean_end_leaves_nothing(state: Path, processes: Marked) -> None:
 def test_M6_the_next_start_sweeps_a_run_that_is_over(state: Path, processes: Marked) -> None:
     dead = abandoned(state)
     pids = [processes.start(dead.run_id), processes.start(dead.run_id, session=False)]
-    place = RunPlace(state)
+    place = RunFolder(state)
     assert place.open() == 2
     ended(*pids)
     assert list(place.private.iterdir()) == []
@@ -130,7 +130,7 @@ def test_M6_the_next_start_sweeps_a_run_that_is_over(state: Path, processes: Mar
 
 
 def test_M6_a_run_that_lives_is_not_touched(state: Path, processes: Marked) -> None:
-    living = RunPlace(state)
+    living = RunFolder(state)
     living.open()
     dead = abandoned(state)
     theirs = processes.start(living.run_id)
@@ -138,7 +138,7 @@ def test_M6_a_run_that_lives_is_not_touched(state: Path, processes: Marked) -> N
     other = processes.start("somebody-else")
     folder = living.private / f"{living.run_id}-abc"
     folder.mkdir()
-    place = RunPlace(state)
+    place = RunFolder(state)
     place.open()
     place.close()
     assert runs(theirs)
@@ -157,11 +157,11 @@ def test_M6_a_mark_is_the_whole_word(processes: Marked) -> None:
 
 
 def test_M6_many_may_start_at_the_same_time(state: Path) -> None:
-    places = [RunPlace(state) for _ in range(16)]
+    places = [RunFolder(state) for _ in range(16)]
     together = threading.Barrier(len(places))
     errors: list[BaseException] = []
 
-    def run(place: RunPlace) -> None:
+    def run(place: RunFolder) -> None:
         together.wait(10)
         try:
             for _ in range(5):
@@ -183,7 +183,7 @@ def test_M6_many_may_start_at_the_same_time(state: Path) -> None:
 
 
 def test_M5_one_server_at_a_time_serves_over_a_folder(state: Path) -> None:
-    first, second = RunPlace(state), RunPlace(state)
+    first, second = RunFolder(state), RunFolder(state)
     for place in (first, second):
         place.open()
     first.serve()
@@ -193,7 +193,7 @@ def test_M5_one_server_at_a_time_serves_over_a_folder(state: Path) -> None:
     first.close()
     second.serve()
     second.close()
-    again = RunPlace(state)
+    again = RunFolder(state)
     again.open()
     again.serve()
     again.close()
@@ -202,12 +202,12 @@ def test_M5_one_server_at_a_time_serves_over_a_folder(state: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_told_in_one_line(state: Path) -> None:
     state.write_text("a file")
     with pytest.raises(StartError, match="cannot use the folder") as caught:
-        RunPlace(state).open()
+        RunFolder(state).open()
     assert "\n" not in str(caught.value)
 
 
 def test_M1_the_working_directory_is_emptied_at_start(state: Path) -> None:
-    place = RunPlace(state)
+    place = RunFolder(state)
     (place.work / "deep").mkdir(parents=True)
     (place.work / "CLAUDE.md").write_text("x")
     place.open()
@@ -216,7 +216,7 @@ def test_M1_the_working_directory_is_emptied_at_start(state: Path) -> None:
 
 
 async def test_M1_the_working_directory_is_emptied_between_requests(state: Path) -> None:
-    place = RunPlace(state)
+    place = RunFolder(state)
     place.open()
     await place.tidy()
     (place.work / "deep").mkdir()
@@ -234,18 +234,18 @@ def test_M1_the_working_directory_tells_nothing_and_is_always_the_same(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Claude Code tells its model the path, and the vendor keeps a prompt that is the same."""
-    work = RunPlace(state).work
+    work = RunFolder(state).work
     assert re.fullmatch(r"/tmp/olp-empty-[0-9a-f]{8}", str(work))
-    assert work == RunPlace(state).work != RunPlace(tmp_path / "other").work
+    assert work == RunFolder(state).work != RunFolder(tmp_path / "other").work
     work.symlink_to(tmp_path)
-    assert RunPlace(state).work == state / "work", "nothing of somebody else's is used"
+    assert RunFolder(state).work == state / "work", "nothing of somebody else's is used"
     work.unlink()
 
 
 def test_M1_what_cannot_be_removed_stops_the_start_with_one_line(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = RunPlace(state)
+    place = RunFolder(state)
     place.work.mkdir()
     (place.work / "CLAUDE.md").write_text("x")
 
@@ -262,7 +262,7 @@ def test_M1_what_cannot_be_removed_stops_the_start_with_one_line(
 def test_M6_a_private_folder_of_any_depth_is_swept(state: Path) -> None:
     dead = abandoned(state)
     nest(dead.private / f"{dead.run_id}-abc", 3000)
-    place = RunPlace(state)
+    place = RunFolder(state)
     place.open()
     assert list(place.private.iterdir()) == []
     place.close()

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from olp.core.conversation import Talk
+from olp.core.answer.conversation import ConversationKey
 from olp.model import Hop, Message, Request, Role
-from olp.runtime import service
+from olp.runtime.serving import service
 from tests.fakes.plan import Plan
 from tests.support import Answer, House, exists, open_house, until
 
@@ -214,7 +214,7 @@ async def test_processes_are_bounded(pooled: Open) -> None:
 
 
 async def test_memory_is_bounded(pooled: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("olp.runtime.pool.CARE_EVERY_S", 0.2)
+    monkeypatch.setattr("olp.runtime.pool.pool.CARE_EVERY_S", 0.2)
     async with pooled(workers={"max_memory_mb": 1}) as house:
         # What lasts is looked at: it may be started and ended between two looks at its memory.
         kind = house.service._pool._kinds["claude"]
@@ -254,8 +254,8 @@ def test_M7_two_callers_never_share_a_conversation() -> None:
     first = Request("m", (Message(Role.USER, "one"),))
     answer = Message(Role.ASSISTANT, "answer")
     second = Request("m", (*first.messages, answer, Message(Role.USER, "two")))
-    known = Talk("anna", first).after(hop, "answer")
-    assert Talk("anna", second).before(hop) == known
-    assert Talk("ben", second).before(hop) != known
-    assert Talk("anna", second).before(Hop("claude", "opus")) != known
-    assert Talk("anna", first).before(hop) is None
+    known = ConversationKey("anna", first).after(hop, "answer")
+    assert ConversationKey("anna", second).before(hop) == known
+    assert ConversationKey("ben", second).before(hop) != known
+    assert ConversationKey("anna", second).before(Hop("claude", "opus")) != known
+    assert ConversationKey("anna", first).before(hop) is None

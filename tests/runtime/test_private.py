@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from olp.model import PRIVATE_DIR, Launch
-from olp.runtime import private
-from olp.runtime.private import PrivateFolder
-from olp.runtime.removal import remove
+from olp.runtime.process import private_folder as private
+from olp.runtime.process.private_folder import PrivateFolder
+from olp.runtime.process.removal import remove
 from tests.runtime.test_removal import nest
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from olp.runtime import process
-from olp.runtime.process import Child, ProgramMissing
+from olp.runtime.process import child as process
+from olp.runtime.process.child import Child, ProgramMissing
 from tests.support import exists, runs, soon, until
 
 Start = Callable[..., Coroutine[Any, Any, Child]]

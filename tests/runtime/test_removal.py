@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from olp.runtime.removal import empty, remove
+from olp.runtime.process.removal import empty, remove
 
 
 def nest(folder: Path, depth: int) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from olp.events import Done, Event, Failed, Text, Trouble
+from olp.events import Done, ErrorCode, Event, Failed, Text
 from olp.model import PRIVATE_DIR, Launch
 from olp.providers.base import CloseInput, Exit, Settle, Step, Write, ended
 from olp.runtime.log import Log
-from olp.runtime.place import RunPlace
+from olp.runtime.process.run_folder import RunFolder
+from olp.runtime.process.worker import Worker
 from olp.runtime.tasks import Tasks
-from olp.runtime.worker import Worker
 from tests.support import exists, soon
 
 
@@ -55,7 +55,7 @@ class Bench:
     """Makes workers, and looks what they leave."""
 
     def __init__(self, state: Path) -> None:
-        self.place = RunPlace(state)
+        self.place = RunFolder(state)
         self.place.open()
         self.tasks = Tasks(Log(io.StringIO()))
         self.driver = Lines()
@@ -102,7 +102,7 @@ async def test_C7_an_end_without_a_word_is_a_failure(bench: Bench) -> None:
         text, failed = await all_events(worker)
     assert text == Text("half")
     assert isinstance(failed, Failed)
-    assert failed.trouble is Trouble.SPAWN_FAILED
+    assert failed.trouble is ErrorCode.SPAWN_FAILED
     assert "exited with code 1" in failed.detail
     assert "why" in failed.detail
 
@@ -116,7 +116,7 @@ async def test_G1_a_death_is_told_from_an_end_that_a_living_cli_had(
     async with bench.worker(f"import sys; print('half'); {last}") as worker:
         *_, failed = await all_events(worker)
     assert isinstance(failed, Failed)
-    assert (failed.trouble, failed.living) == (Trouble.SPAWN_FAILED, living)
+    assert (failed.trouble, failed.living) == (ErrorCode.SPAWN_FAILED, living)
 
 
 async def test_C7_the_last_line_needs_no_end(bench: Bench) -> None:
@@ -225,7 +225,7 @@ async def test_M6_a_drivers_mistake_is_no_leak(bench: Bench) -> None:
 async def test_A7_a_program_that_is_not_there_is_told_as_an_event(bench: Bench) -> None:
     async with bench.over(Launch(("/nowhere/claude",), {})) as worker:
         [failed] = await all_events(worker)
-    assert failed == Failed(Trouble.CLI_NOT_FOUND, "claude is not installed")
+    assert failed == Failed(ErrorCode.CLI_NOT_FOUND, "claude is not installed")
 
 
 async def test_A7_a_folder_that_is_gone_is_not_taken_for_a_missing_program(
@@ -237,7 +237,7 @@ async def test_A7_a_folder_that_is_gone_is_not_taken_for_a_missing_program(
     async with bench.worker("print('done')") as worker:
         [failed] = await all_events(worker)
     assert isinstance(failed, Failed)
-    assert failed.trouble is Trouble.SPAWN_FAILED
+    assert failed.trouble is ErrorCode.SPAWN_FAILED
     bench.place.close()
 
 
@@ -249,4 +249,4 @@ async def test_C7_a_line_without_an_end_is_a_failure_and_not_all_the_memory(
     async with worker:
         [failed] = await all_events(worker)
     assert isinstance(failed, Failed)
-    assert failed.trouble is Trouble.SPAWN_FAILED
+    assert failed.trouble is ErrorCode.SPAWN_FAILED

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from olp.core import keyfile
-from olp.core.keys import Key, digest_of
-from olp.runtime.keyring import Keyring, new_id, new_token
+from olp.core.keys import keyfile
+from olp.core.keys.key import Key, digest_of
+from olp.runtime.access.keyring import Keyring, new_id, new_token
 from tests.support import House
 
 COLD: dict[str, Any] = {"workers": {"max_processes": 0}}

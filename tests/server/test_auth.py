@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from olp.core import keyfile
-from olp.core.conversation import Talk
-from olp.core.keys import digest_of
+from olp.core.answer.conversation import ConversationKey
+from olp.core.keys import keyfile
+from olp.core.keys.key import digest_of
 from olp.errors import RequestError
 from olp.model import Hop
-from olp.runtime.keyring import FILE, Keyring, new_token
-from olp.runtime.local import local_servers
-from olp.runtime.pool import Pool
+from olp.runtime.access.keyring import FILE, Keyring, new_token
+from olp.runtime.access.local_server import local_servers
+from olp.runtime.pool.pool import Pool
 from olp.server import throttle
 from olp.server.throttle import Throttle
 from tests.conftest import OpenHouse, Serve
@@ -576,7 +576,7 @@ async def test_M7_two_keys_never_share_a_live_conversation(
     house = await open_(claude=says("hi"), **COLD)
     found: list[tuple[str | None, str]] = []
 
-    def take(_: Any, hop: Hop, talk: Talk) -> None:
+    def take(_: Any, hop: Hop, talk: ConversationKey) -> None:
         found.append((talk.before(hop), talk.after(hop, "hi")))
 
     monkeypatch.setattr(Pool, "take", take)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.events import HopRecord, TriggerType, Trouble
+from olp.events import ErrorCode, HopRecord, TriggerType
 from olp.server.detail import MESSAGE_LIMIT, VALUE_LIMIT, detail_value
 
 KEYS = ["hop", "provider", "model", "code", "error_message", "trigger_type"]
@@ -31,7 +31,7 @@ _records = st.lists(
         st.integers(0, 2),
         st.text(max_size=12),
         st.text(max_size=130),
-        st.sampled_from([trouble.value for trouble in Trouble]),
+        st.sampled_from([trouble.value for trouble in ErrorCode]),
         st.text(st.characters(), max_size=400),
         st.sampled_from(TriggerType),
     ),

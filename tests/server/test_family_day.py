@@ -26,10 +26,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from olp.core.span import Span
-from olp.runtime.accounts import Accounts
-from olp.runtime.keyring import Keyring
-from olp.runtime.record import Record
+from olp.core.keys.time_range import TimeRange
+from olp.runtime.access.keyring import Keyring
+from olp.runtime.usage.report import UsageReport
+from olp.runtime.usage.store import UsageStore
 from tests.conftest import Serve
 from tests.fakes.plan import Plan, fails, says, turn
 from tests.support import CHAT, GoOn, Served, until
@@ -191,11 +191,11 @@ class Town:
         return await asyncio.to_thread(self.server.wait, 30)
 
     @property
-    def accounts(self) -> Accounts:
+    def accounts(self) -> UsageReport:
         """The book."""
         state = self.folder / "state"
         names = {key.id: key.name for key in Keyring(state).look().keys}
-        return Accounts(Record(state / "olp.db"), names)
+        return UsageReport(UsageStore(state / "olp.db"), names)
 
 
 @pytest.fixture
@@ -365,8 +365,8 @@ def check_counts(town: Town, in_air: list[Seen]) -> None:
     """The counts by which people are limited are those of the book."""
     accounts = town.accounts
     today = datetime.now().strftime("%Y-%m-%d")
-    counts = Record(town.folder / "state" / "olp.db").people(today)
-    for name, total in accounts.usage("person", Span()).items():
+    counts = UsageStore(town.folder / "state" / "olp.db").people(today)
+    for name, total in accounts.usage("person", TimeRange()).items():
         count = counts[accounts.ids(name)[0]]
         crashed = sum(s.person == name for s in in_air)
         assert abs(count.requests - (total.requests - total.refused)) <= crashed, name

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from olp.events import Answering, Failed, HopRecord, Refused, TriggerType, Trouble
+from olp.events import Answering, ErrorCode, Failed, HopRecord, Refused, TriggerType
 from olp.server import headers
 
 RECORD = HopRecord(0, "claude", "sonnet", "OVERLOADED", "no", TriggerType.HARD)
@@ -19,7 +19,7 @@ def refused(**more: object) -> Refused:
         "provider": "claude",
         "model": "sonnet",
         "hops": 3,
-        "failed": Failed(Trouble.OVERLOADED, "no"),
+        "failed": Failed(ErrorCode.OVERLOADED, "no"),
         "status": 503,
         "advice": "wait",
         "records": (RECORD,),

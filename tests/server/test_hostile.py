@@ -13,7 +13,7 @@ import pytest
 from olp.dialects.schemas import schema_problem
 from olp.formats import conform
 from olp.model import JsonFormat, Message, Role
-from olp.providers.transcript import transcript
+from olp.providers.shared.transcript import transcript
 from tests.conftest import OpenHouse
 from tests.fakes.plan import says
 from tests.support import ask

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from olp.cli import house as composition
+from olp.cli import compose as composition
 from tests.conftest import OpenHouse
 from tests.fakes.plan import fails, hangs, says, turn
 from tests.support import BOTH, CHAT, Answer, GoOn, House, ask, soon, until

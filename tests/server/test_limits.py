@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from olp.cli.house import find_providers
-from olp.core import keyfile
-from olp.core.ledger import Count
-from olp.core.queue import Queue
-from olp.runtime import people
-from olp.runtime.keyring import Keyring
-from olp.runtime.record import Record
+from olp.cli.compose import find_providers
+from olp.core.admission.queue import Queue
+from olp.core.keys import keyfile
+from olp.core.keys.key_usage import DayUsage
+from olp.runtime.access import people
+from olp.runtime.access.keyring import Keyring
+from olp.runtime.usage.store import UsageStore
 from tests.conftest import OpenHouse, Serve
 from tests.fakes.plan import Plan, fails, hangs, says, turn
 from tests.server.people import COLD, key_of, make_key
@@ -34,7 +34,7 @@ MANY = {"server": {"max_requests": 200}, "providers": WIDE, **COLD}
 def used(state: Path) -> dict[str, tuple[int, int, int]]:
     """What the record says of today, by name."""
     names = {key.id: key.name for key in Keyring(state).look().keys}
-    today = Record(state / "olp.db").people(datetime.now().strftime("%Y-%m-%d"))
+    today = UsageStore(state / "olp.db").people(datetime.now().strftime("%Y-%m-%d"))
     return {
         names.get(person, person): (count.requests, count.tokens, count.background)
         for person, count in today.items()
@@ -300,15 +300,15 @@ def test_an_older_record_gets_the_new_table(tmp_path: Path) -> None:
     with sqlite3.connect(db) as connection:
         connection.execute("CREATE TABLE days (day TEXT, provider TEXT, requests INTEGER)")
     connection.close()
-    record = Record(db)
+    record = UsageStore(db)
     assert record.people("2027-01-15") == {} and record.trouble is None
     record.open()
-    record.count_person("2027-01-15", "p", Count(2, 30, 1))
+    record.count_person("2027-01-15", "p", DayUsage(2, 30, 1))
     record.written().result(10)
-    record.count_person("2027-01-15", "p", Count(1, 5, 0))
+    record.count_person("2027-01-15", "p", DayUsage(1, 5, 0))
     record.written().result(10)
     record.close()
-    assert Record(db).people("2027-01-15") == {"p": Count(3, 35, 1)}
+    assert UsageStore(db).people("2027-01-15") == {"p": DayUsage(3, 35, 1)}
 
 
 # --- tokens --------------------------------------------------------------------------------------
@@ -575,7 +575,7 @@ async def test_a_background_job_is_counted_apart(open_: OpenHouse, stream: bool)
     assert used(house.place.state)["anna"] == (2, 36, 1)
     lines = house.logged("answered")
     assert [line.get("background") for line in lines] == [None, "title"]
-    story = Record(house.place.state / "olp.db").story(answers[1].headers["X-OLP-Request-Id"])
+    story = UsageStore(house.place.state / "olp.db").story(answers[1].headers["X-OLP-Request-Id"])
     assert story is not None and story["background"] == "title"
     mine = (await house.request("GET", "/health", headers=anna)).body["you"]
     assert mine["today"] == {"requests": 2, "tokens": 36, "background": 1}

@@ -14,10 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from olp.errors import StartError
 from olp.model import Hop
-from olp.runtime.accounts import Accounts
-from olp.runtime.record import Record
-from olp.runtime.row import Row
-from olp.runtime.tally import Histogram, Tally
+from olp.runtime.usage.counters import Counters, Histogram
+from olp.runtime.usage.entries import RequestRow
+from olp.runtime.usage.report import UsageReport
+from olp.runtime.usage.store import UsageStore
 from tests.conftest import OpenHouse
 from tests.fakes.plan import dies, fails, hangs, says, turn
 from tests.runtime.bookkeeping import row
@@ -151,7 +151,7 @@ async def test_L6_labels_are_bounded_whatever_clients_ask_for(open_: OpenHouse) 
 def test_L6_names_follow_the_conventions_of_prometheus() -> None:
     from olp.server.exposition import exposition
 
-    tally = Tally()
+    tally = Counters()
     tally.knows = lambda hop: True
     tally.hop(Hop("claude", "sonnet"), "OK", "none")
     tally.request(row(), Hop("claude", "sonnet"), "anna")
@@ -175,8 +175,8 @@ def test_a_histogram_counts_each_value_once() -> None:
 
 
 def test_what_was_never_asked_is_counted_under_no_model() -> None:
-    tally = Tally()
-    refused: Row = row(provider="", model="", outcome="refused", code="x", first_ms=None)
+    tally = Counters()
+    refused: RequestRow = row(provider="", model="", outcome="refused", code="x", first_ms=None)
     tally.request(refused, None, "anna")
     assert list(tally.requests) == [("none", "none", "refused", "x", "anna")]
     assert tally.total == {}
@@ -260,8 +260,8 @@ async def test_L5_members_see_their_own_use_and_owners_everybodys(open_: OpenHou
     def names(told: Any) -> dict[str, int]:
         return {group["name"]: group["requests"] for group in told["groups"]}
 
-    record = Record(house.place.state / "olp.db")
-    await until(lambda: len(Accounts(record).requests()) == 4, "they are in the book")
+    record = UsageStore(house.place.state / "olp.db")
+    await until(lambda: len(UsageReport(record).requests()) == 4, "they are in the book")
     assert names(await usage(house, owner)) == {"anna": 2, "ben": 1, "olga": 1}
     assert names(await usage(house, owner, "?person=ben")) == {"ben": 1}
     assert names(await usage(house, anna)) == {"anna": 2}

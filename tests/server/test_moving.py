@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from olp.cli import house as composition
+from olp.cli import compose as composition
 from olp.providers.claude import Claude
-from olp.runtime import service
+from olp.runtime.serving import service
 from tests.conftest import OpenHouse
 from tests.fakes.plan import Turn, fails, hangs, says, turn
 from tests.support import BOTH, House, ask

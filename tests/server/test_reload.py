@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from olp.cli import house as composition
+from olp.cli import compose as composition
 from olp.config import Config
-from olp.runtime.record import Record
+from olp.runtime.usage.store import UsageStore
 from tests.conftest import OpenHouse, Serve
 from tests.fakes.plan import Plan, fails, says, turn
 from tests.server.people import key_of
@@ -248,7 +248,7 @@ async def test_the_record_is_whole(open_: OpenHouse, reload: Reload, go_on: GoOn
 
 
 def story(house: House, request_id: str) -> Any:
-    return Record(house.place.state / "olp.db").story(request_id)
+    return UsageStore(house.place.state / "olp.db").story(request_id)
 
 
 def gone(pids: set[int]) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from olp.core.span import Span
-from olp.runtime.accounts import Accounts
+from olp.core.keys.time_range import TimeRange
+from olp.runtime.usage.report import UsageReport
 from tests.conftest import OpenHouse
 from tests.fakes.plan import fails, says
 from tests.support import ask
@@ -23,5 +23,5 @@ async def test_a_models_failures_and_answers_are_in_one_row(open_: OpenHouse) ->
         await house.chat(ask(model="one"))
     await house.settled()
     record = house.service.lasting[1]
-    told = Accounts(record).usage("model", Span(None, None))
+    told = UsageReport(record).usage("model", TimeRange(None, None))
     assert {name: one.requests for name, one in told.items()} == {"claude/claude-sonnet-5": 3}

@@ -18,16 +18,16 @@ import aiohttp
 import pytest
 from msgspec import structs
 
-from olp.cli import house as composition
+from olp.cli import compose as composition
 from olp.cli.running import Running, running
 from olp.config import ServerConfig
 from olp.doctor.certificate import check_certificate
 from olp.doctor.machine import check_port
 from olp.errors import StartError
-from olp.runtime.authority import SERVER_DAYS, Made, make
+from olp.host.authority import SERVER_DAYS, Made, make
+from olp.host.tls import identity, trusting
 from olp.runtime.log import Log
-from olp.runtime.place import RunPlace
-from olp.runtime.tls import identity, trusting
+from olp.runtime.process.run_folder import RunFolder
 from tests.fakes.plan import Plan, says
 from tests.support import CHAT, ask, soon, until, write_config
 
@@ -53,7 +53,7 @@ def secure(tmp_path: Path, surroundings: pytest.MonkeyPatch, plan: Plan, made: M
         files = {"tls_cert": str(made.cert), "tls_key": str(made.key), **server}
         path = write_config(tmp_path / "olp.toml", plan, {"server": files})
         config = composition.read_config(str(path)).config
-        place = RunPlace(Path(config.server.state_dir))
+        place = RunFolder(Path(config.server.state_dir))
         place.open()
         try:
             found = composition.find_providers(config)

@@ -15,13 +15,13 @@ from olp.events import (
     CallArguments,
     CallStarted,
     Done,
+    ErrorCode,
     Failed,
     Finish,
     Output,
     Reasoning,
     Refused,
     Text,
-    Trouble,
     Usage,
 )
 
@@ -176,17 +176,17 @@ def whole(order: Order, outputs: Sequence[Output], *, id: str, created: int) -> 
 # --- errors ------------------------------------------------------------------------------------
 
 _TYPES = {
-    Trouble.AUTH_MISSING: ("provider_auth_missing", "provider_auth_missing"),
-    Trouble.BAD_REQUEST: ("invalid_request_error", "bad_request"),
-    Trouble.CONTEXT_TOO_LONG: ("invalid_request_error", "context_length_exceeded"),
-    Trouble.MODEL_NOT_FOUND: ("invalid_request_error", "model_not_found"),
-    Trouble.QUOTA_EXHAUSTED: ("insufficient_quota", "insufficient_quota"),
-    Trouble.QUOTA_HOLD: ("insufficient_quota", "insufficient_quota"),
-    Trouble.SOFT_TRIGGER: ("insufficient_quota", "insufficient_quota"),
-    Trouble.RATE_LIMITED: ("rate_limit_error", "rate_limit_exceeded"),
-    Trouble.CONCURRENCY_LIMIT: ("rate_limit_error", "concurrency_limit"),
-    Trouble.FORMAT_MISMATCH: ("server_error", "format_mismatch"),
-    Trouble.INCAPABLE: ("invalid_request_error", "unsupported_parameter"),
+    ErrorCode.AUTH_MISSING: ("provider_auth_missing", "provider_auth_missing"),
+    ErrorCode.BAD_REQUEST: ("invalid_request_error", "bad_request"),
+    ErrorCode.CONTEXT_TOO_LONG: ("invalid_request_error", "context_length_exceeded"),
+    ErrorCode.MODEL_NOT_FOUND: ("invalid_request_error", "model_not_found"),
+    ErrorCode.QUOTA_EXHAUSTED: ("insufficient_quota", "insufficient_quota"),
+    ErrorCode.QUOTA_HOLD: ("insufficient_quota", "insufficient_quota"),
+    ErrorCode.SOFT_TRIGGER: ("insufficient_quota", "insufficient_quota"),
+    ErrorCode.RATE_LIMITED: ("rate_limit_error", "rate_limit_exceeded"),
+    ErrorCode.CONCURRENCY_LIMIT: ("rate_limit_error", "concurrency_limit"),
+    ErrorCode.FORMAT_MISMATCH: ("server_error", "format_mismatch"),
+    ErrorCode.INCAPABLE: ("invalid_request_error", "unsupported_parameter"),
 }
 
 

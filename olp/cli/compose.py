@@ -1,0 +1,274 @@
+"""The composition root: from a configuration to a service, with nothing global in between."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from msgspec import structs
+
+from olp.config import Config, Here, Loaded, Problem, Thresholds, look
+from olp.core.admission.admission import Admission
+from olp.core.admission.quota import watches_windows, without_source
+from olp.core.admission.slots import Slots
+from olp.core.answer.cache import Cache
+from olp.core.days import LOCAL, day_of
+from olp.core.keys.background import Shapes
+from olp.core.routing.chains import Catalogue
+from olp.core.routing.walk import Timeouts
+from olp.errors import ConfigError, StartError
+from olp.host.find_cli import find_command
+from olp.providers import all_providers
+from olp.providers.base import Provider, ProviderContext
+from olp.runtime.access.keyring import Keyring
+from olp.runtime.access.people import People
+from olp.runtime.log import Log
+from olp.runtime.pool.pool import Pool
+from olp.runtime.process.run_folder import RunFolder, default_state
+from olp.runtime.serving import survey_files as kept
+from olp.runtime.serving.engine import Engine
+from olp.runtime.serving.fleet import Fleet, Member
+from olp.runtime.serving.request_plan import Planner
+from olp.runtime.serving.service import Service
+from olp.runtime.tasks import Tasks
+from olp.runtime.usage.store import UsageStore
+
+DEMO_CHAINS = {
+    "auto": ("demo/chat",),
+    "fallback": ("demo/limited", "demo/overloaded", "demo/chat"),
+}
+
+
+def config_path(given: str | None) -> Path:
+    """The configuration file: the one given, else `OLP_CONFIG`, else the platform's place."""
+    named = given or os.environ.get("OLP_CONFIG")
+    return Path(named) if named else Path(platformdirs.user_config_dir("olp")) / "olp.toml"
+
+
+def read_config(given: str | None, flags: Mapping[tuple[str, ...], Any] | None = None) -> Loaded:
+    """The configuration in force; ConfigError says all that is wrong with it and where."""
+    return look_at_config(given, flags).checked()
+
+
+def look_at_config(given: str | None, flags: Mapping[tuple[str, ...], Any] | None = None) -> Loaded:
+    """The configuration as far as it can be used, and what is wrong with it; ConfigError if there
+    is no file where one was named."""
+    path = config_path(given)
+    text, problem = _text_of(path, named=bool(given or os.environ.get("OLP_CONFIG")))
+    loaded = look(
+        text,
+        file=str(path),
+        providers=tuple(all_providers()),
+        environ=os.environ,
+        flags=flags,
+        here=Here(str(path.absolute().parent), str(Path.home())),
+    )
+    return replace(loaded, wrong=(problem, *loaded.wrong)) if problem else loaded
+
+
+def _text_of(path: Path, *, named: bool) -> tuple[str, Problem | None]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        if named:
+            raise ConfigError("there is no such file", str(path)) from None
+        return "", None
+    except OSError as error:
+        return "", Problem(f"it cannot be read: {error.strerror}", str(path))
+    try:
+        # What some editors of Windows call Unicode says so in its first two bytes.
+        utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        return data.decode("utf-16" if utf16 else "utf-8"), None
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        told = "this line is not UTF-8; save the file as UTF-8"
+        return data.decode("utf-8", "replace"), Problem(told, f"{path}:{line}")
+
+
+def state_of(config: Config) -> Path:
+    """The folder of what OLP keeps."""
+    return Path(config.server.state_dir) if config.server.state_dir else default_state()
+
+
+def demo_state(state: Path) -> Path:
+    """The folder of what `olp serve --demo` keeps, apart from the owner's."""
+    return state / "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One provider as it is on this machine. `command` is None if the CLI is not installed."""
+
+    provider: Provider
+    command: tuple[str, ...] | None
+    enabled: bool
+
+
+def find_providers(config: Config, *, demo: bool = False) -> Mapping[str, Found]:
+    """Each provider, and whether it will be used: found and not switched off. Switching on one
+    that is not installed is allowed: its hops then say so."""
+    found = {}
+    for name, provider in all_providers().items():
+        options = config.provider(name)
+        wanted = options.enabled if provider.facts.rank else demo or options.enabled
+        command = find_command(provider.facts, options, os.environ)
+        enabled = command is not None if wanted is None else wanted
+        if provider.facts.rank == 0:
+            enabled = bool(wanted)
+        found[name] = Found(provider, command, enabled)
+    return found
+
+
+def setting_of(found: Found, config: Config, state: Path) -> ProviderContext:
+    """Where one provider runs."""
+    facts = found.provider.facts
+    options = config.provider(facts.name)
+    command = found.command or options.command or (facts.program,)
+    return ProviderContext(
+        command=command,
+        config=options,
+        environ=os.environ,
+        home=str(Path.home()),
+        own_home=str(state / "logins" / facts.name),
+        kept=kept.find(state / "kept", command),
+    )
+
+
+def with_demo(config: Config) -> Config:
+    """The configuration of `--demo`: the stand-in alone, and chains that show what OLP does."""
+    routing = structs.replace(config.routing, background="")
+    return structs.replace(config, chains=dict(DEMO_CHAINS), providers={}, routing=routing)
+
+
+def catalogue_of(config: Config, found: Mapping[str, Found]) -> Catalogue:
+    """Every name that clients may ask for. A chain over a switched-off provider is an error."""
+    models = {}
+    for name, item in found.items():
+        if item.enabled:
+            options = config.provider(name)
+            default = (options.default_model,) if options.default_model else ()
+            known = (*default, *options.models, *item.provider.facts.models)
+            models[name] = tuple(dict.fromkeys(known))
+    return Catalogue(config, models)
+
+
+def build(
+    config: Config,
+    found: Mapping[str, Found],
+    place: RunFolder,
+    log: Log,
+    before: Service | None = None,
+) -> Service:
+    """The service over an opened `place`; after a change of the configuration it goes on where
+    the one `before` is."""
+    catalogue = catalogue_of(config, found)
+    named = _named(config, catalogue, found, log)
+    # Whatever may be wrong is found out before anything of the service before is changed.
+    planner = _planner(config, catalogue)
+    used = {name: item for name, item in found.items() if item.enabled or name in named}
+    tasks = Tasks(log)
+    members = {name: _member(item, config, place) for name, item in used.items()}
+    fleet = Fleet(members, place, tasks, time.monotonic, _local_now, place.state / "kept")
+    options = {name: config.provider(name) for name in used}
+    if before is None:
+        books, record = _first_books(config, fleet, place)
+    else:
+        books, record = before.lasting
+        for name in changed_accounts(before, members):
+            before.forget(name)
+        books.adopt(fleet.limits, config.breaker, options)
+    record.bounds = config.record
+    people = before.people if before else People(Keyring(place.state), record, log)
+    pool = Pool(fleet, options, config.workers, tasks, time.monotonic, log)
+    engine = Engine(fleet, pool, books, Cache(config.cache), record, queue_s=config.routing.queue_s)
+    limits = _limits(config, catalogue, used)
+    for provider, own in limits:
+        for threshold in without_source(own, used[provider].provider.facts.windows):
+            log.warn("threshold_without_source", provider=provider, threshold=threshold)
+    watched = {provider for provider, own in limits if watches_windows(own)}
+    return Service(
+        *(catalogue, fleet, pool, engine, record, people, planner, tasks, log),
+        sorted(watched),
+        before,
+    )
+
+
+def _named(config: Config, catalogue: Catalogue, found: Mapping[str, Found], log: Log) -> set[str]:
+    """The providers that chains name. One that is not installed is skipped when its hop comes,
+    like any hop that fails; one that was switched off is a contradiction."""
+    named = set()
+    for chain in catalogue.chains.values():
+        for name in (hop.provider for hop in chain.hops):
+            facts = found[name].provider.facts
+            if found[name].enabled:
+                continue
+            if config.provider(name).enabled is False or facts.rank == 0:
+                raise StartError(f"the chain {chain.name!r} needs {name}, which is switched off")
+            log.warn("cli_missing", chain=chain.name, provider=name, install=facts.install)
+            named.add(name)
+    return named
+
+
+def _planner(config: Config, catalogue: Catalogue) -> Planner:
+    name = config.routing.background
+    if name and not catalogue.knows(name):
+        raise StartError(f"[routing] sends background jobs to {name!r}, which does not exist here")
+    return Planner(Shapes(config.background), name)
+
+
+def _first_books(config: Config, fleet: Fleet, place: RunFolder) -> tuple[Admission, UsageStore]:
+    """Empty books, but for what was counted today."""
+    record = UsageStore(place.state / "olp.db", place.run_id, place.alive)
+    options = {name: config.provider(name) for name in fleet.members}
+    books = Admission(Slots(fleet.limits), config.breaker, options)
+    day = day_of(time.time())
+    for provider, requests in record.counts(day).items():
+        books.quota.count(provider, day, requests)
+    return books, record
+
+
+def changed_accounts(before: Service, members: Mapping[str, Member]) -> Iterable[str]:
+    """The providers that are another program or account than they were."""
+    for name, member in members.items():
+        old = before.setting(name)
+        if old is not None and _account(old) != _account(member.setting):
+            yield name
+
+
+def _account(setting: ProviderContext) -> tuple[object, ...]:
+    return setting.command, setting.config.login, setting.config.env
+
+
+def _limits(
+    config: Config, catalogue: Catalogue, used: Mapping[str, Found]
+) -> list[tuple[str, Thresholds]]:
+    """Every provider with thresholds that may be looked at for it: its own, and each chain's."""
+    own: list[tuple[str, Thresholds]] = [(name, config.provider(name)) for name in used]
+    for chain in catalogue.chains.values():
+        if chain.limits is not None:
+            own += [(hop.provider, chain.limits) for hop in chain.hops]
+    return own
+
+
+def _local_now() -> datetime:
+    return datetime.now(LOCAL)
+
+
+def _member(found: Found, config: Config, place: RunFolder) -> Member:
+    options = config.provider(found.provider.facts.name)
+    routing = config.routing
+    clocks = Timeouts(
+        opening_s=routing.opening_s if options.opening_s is None else options.opening_s,
+        gate_s=routing.gate_s if options.gate_s is None else options.gate_s,
+        total_s=options.max_spawn_s,
+        fixed=options.opening_s is not None,
+    )
+    setting = replace(setting_of(found, config, place.state), work=str(place.work))
+    return Member(found.provider, setting, clocks, options.max_concurrent)

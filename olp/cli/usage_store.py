@@ -1,0 +1,82 @@
+"""The book as the commands read it: straight from its file, whether a server runs or not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from olp.cli import client
+from olp.cli import compose as house
+from olp.config import Config
+from olp.core.keys.time_range import TimeRange, time_range
+from olp.errors import OLPError
+from olp.runtime.access.keyring import Keyring
+from olp.runtime.process.run_folder import in_use
+from olp.runtime.usage.report import UsageReport
+from olp.runtime.usage.store import UsageStore
+
+SINCE = "Since when: 7d, 12h, today, 2026-11-01, 2026-11-01T18:00 or all."
+
+
+def state_in_use(config: Config) -> Path:
+    """The folder of the configured house; that of the demo while only the demo runs."""
+    state = house.state_of(config)
+    demo = house.demo_state(state)
+    if in_use(state) or not in_use(demo):
+        return state
+    client.warn("this is the book of the demo, which runs now")
+    return demo
+
+
+def open_book(state: Path) -> UsageReport:
+    """The accounts in the folder `state`; OLPError if they cannot be read."""
+    names = {key.id: key.name for key in Keyring(state).look().keys}
+    accounts = UsageReport(UsageStore(state / "olp.db"), names)
+    if accounts.trouble:
+        raise OLPError(f"the record cannot be read: {accounts.trouble}")
+    return accounts
+
+
+def span_of(since: str | None, until: str | None = None) -> TimeRange:
+    """The time that the options ask for."""
+    try:
+        return time_range(since, until, datetime.now())
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--since / --until") from None
+
+
+def persons_of(accounts: UsageReport, name: str | None) -> list[str] | None:
+    """The ids of the person who is called `name`; None for everybody."""
+    if name is None:
+        return None
+    if ids := accounts.ids(name):
+        return ids
+    known = ", ".join(accounts.known()) or "nobody yet"
+    raise click.BadParameter(f"no person {name!r}; there is: {known}", param_hint="--person")
+
+
+def brief(row: dict[str, Any]) -> str:
+    """One request as one line."""
+    at = datetime.fromtimestamp(row["at"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    served = f"{row['provider']}/{row['model']}" if row["provider"] else "-"
+    parts = [
+        f"{at}  {row['name']:12} {row['asked'] or '-'} > {served}",
+        f"{row['outcome']} {row['code']}".strip(),
+    ]
+    if row["status"] not in (None, 200):
+        parts[-1] += f" ({row['status']})"
+    parts.append(_times(row))
+    if row["input"] or row["output"]:
+        about = "~" if row["estimated"] else ""
+        parts.append(f"{about}{row['input']} in {about}{row['output']} out")
+    parts += [f"after {row['codes']}"] if row["codes"] else []
+    parts += [row["background"]] if row["background"] else []
+    return "  ".join([*parts, row["id"]])
+
+
+def _times(row: dict[str, Any]) -> str:
+    total = f"{row['total_ms'] / 1000:.1f} s"
+    return total if row["first_ms"] is None else f"{total} (first {row['first_ms'] / 1000:.1f} s)"

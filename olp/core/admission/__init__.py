@@ -1,0 +1,1 @@
+"""Whether a hop may be tried now: slots, queue, quota, holds, circuit breaker, health."""

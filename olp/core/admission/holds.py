@@ -1,0 +1,91 @@
+"""The quota hold: a provider that said its allowance is used up is not asked until the reset.
+
+The vendor's reset time is believed, but never for more than a quarter of an hour at a time: plans
+are topped up, limits are lifted, and a hold that outlives them would need a person to notice. Then
+one real request finds out. A limit of one model holds that model alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from olp.core.admission.half_open import HalfOpenGate, Probe
+from olp.core.routing.triggers import UNTOLD_HOLD_S
+from olp.events import Done, ErrorCode, Failed
+from olp.model import Hop
+
+MAX_HOLD_S = 15 * 60.0
+"""Seconds that a hold lasts at most before one request probes again."""
+
+Scope = tuple[str, str | None]
+"""A provider, and the model whose limit it is, or None for the whole plan."""
+
+
+@dataclass(slots=True)
+class _Hold:
+    reason: str
+    resets_at: float | None
+    latch: HalfOpenGate = field(default_factory=HalfOpenGate)
+
+
+class Holds:
+    """By scope. `now` is steady, reset times are epoch seconds like `wall`."""
+
+    def __init__(self) -> None:
+        self._holds: dict[Scope, _Hold] = {}
+
+    def _scopes(self, hop: Hop) -> tuple[Scope, Scope]:
+        return ((hop.provider, None), (hop.provider, hop.model))
+
+    def blocking(self, hop: Hop, now: float) -> Failed | None:
+        """The hold that keeps `hop` from being asked now, as the failure it is."""
+        for scope in self._scopes(hop):
+            hold = self._holds.get(scope)
+            if hold is not None and hold.latch.blocks(now):
+                whose = "plan" if scope[1] is None else f"limit for {scope[1]}"
+                return Failed(
+                    ErrorCode.QUOTA_HOLD,
+                    f"the {whose} of {scope[0]} is used up; it said: {hold.reason}",
+                    resets_at=hold.resets_at,
+                    model_limit=scope[1] is not None,
+                )
+        return None
+
+    def enter(self, hop: Hop) -> tuple[Probe, ...]:
+        """An attempt at `hop` begins; the probes that it is, of the plan's hold or the model's."""
+        held = [self._holds[scope] for scope in self._scopes(hop) if scope in self._holds]
+        return tuple(probe for hold in held if (probe := hold.latch.enter()) is not None)
+
+    def note(self, hop: Hop, end: Done | Failed, now: float, wall: float) -> None:
+        """How an attempt at `hop` ended: an answer lifts its holds, a used-up plan makes one."""
+        if isinstance(end, Done):
+            for scope in self._scopes(hop):
+                self._holds.pop(scope, None)
+        elif end.trouble is ErrorCode.QUOTA_EXHAUSTED and not end.request_limit:
+            scope = (hop.provider, hop.model if end.model_limit else None)
+            told = UNTOLD_HOLD_S if end.resets_at is None else end.resets_at - wall
+            hold = self._holds.setdefault(scope, _Hold(end.detail, end.resets_at))
+            hold.reason, hold.resets_at = end.detail, end.resets_at
+            hold.latch.shut(now + min(max(told, 0.0), MAX_HOLD_S))
+
+    def clear(self, provider: str | None = None) -> int:
+        """Lift the holds of one provider, or all; how many there were."""
+        gone = [scope for scope in self._holds if provider in (None, scope[0])]
+        for scope in gone:
+            del self._holds[scope]
+        return len(gone)
+
+    def used_up(self, provider: str, now: float, wall: float) -> bool:
+        """Whether its whole plan is used up, as its vendor told it: until the reset, or as long as
+        it is held where none was told."""
+        hold = self._holds.get((provider, None))
+        if hold is None:
+            return False
+        return hold.latch.shut_at(now) if hold.resets_at is None else wall < hold.resets_at
+
+    def report(self, now: float) -> Iterable[tuple[Scope, float, float | None, str]]:
+        """Each hold: scope, seconds until the next probe, reset in epoch seconds, reason."""
+        for scope, hold in self._holds.items():
+            until = hold.latch.until or now
+            yield scope, max(0.0, until - now), hold.resets_at, hold.reason

@@ -1,0 +1,92 @@
+"""The keys as text, and the changes that a person can make to them. No file is touched here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct, structs
+
+from olp.core.keys.key import Key, check_name, named
+from olp.errors import OLPError
+
+VERSION = 1
+
+Keys = tuple[Key, ...]
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    keys: Keys
+
+
+class _Version(Struct):
+    version: int
+
+
+def read(data: bytes) -> Keys:
+    """The keys in `data`; ValueError with what is wrong with it."""
+    try:
+        version = msgspec.json.decode(data, type=_Version).version
+        if version != VERSION:
+            raise ValueError(f"it is of version {version}, and this OLP reads version {VERSION}")
+        keys = msgspec.json.decode(data, type=_File).keys
+    except (msgspec.DecodeError, RecursionError) as error:
+        # msgspec names the place and never quotes a value.
+        raise ValueError(str(error)) from None
+    _check_distinct(keys)
+    return keys
+
+
+def _check_distinct(keys: Keys) -> None:
+    for what, values in (
+        ("id", [key.id for key in keys]),
+        ("token", [key.digest for key in keys]),
+        ("name", [key.name.casefold() for key in keys if not key.revoked]),
+    ):
+        if len(set(values)) != len(values):
+            raise ValueError(f"two keys in it have the same {what}")
+
+
+def written(keys: Sequence[Key]) -> bytes:
+    """The text that `read` reads."""
+    return msgspec.json.format(msgspec.json.encode(_File(VERSION, tuple(keys))), indent=2) + b"\n"
+
+
+def added(keys: Keys, key: Key) -> Keys:
+    """With one more; OLPError if its name is taken. A revoked key does not keep its name."""
+    _check_free(keys, key.name)
+    return (*keys, key)
+
+
+def revoked(keys: Keys, name: str, wall: float) -> Keys:
+    """Without the right of `name` to ask; the key stays, so that its user can be told."""
+    return _replaced(keys, structs.replace(named(keys, name), revoked_at=wall))
+
+
+def rotated(keys: Keys, name: str, digest: str) -> Keys:
+    """With another token for `name`."""
+    return _replaced(keys, structs.replace(named(keys, name), digest=digest))
+
+
+def renamed(keys: Keys, name: str, new: str) -> Keys:
+    """With another name for the same person."""
+    key = named(keys, name)
+    try:
+        check_name(new)
+    except ValueError as error:
+        raise OLPError(str(error)) from None
+    _check_free(tuple(other for other in keys if other.id != key.id), new)
+    return _replaced(keys, structs.replace(key, name=new))
+
+
+def _check_free(keys: Keys, name: str) -> None:
+    if any(key.name.casefold() == name.casefold() and not key.revoked for key in keys):
+        raise OLPError(
+            f"there is a key of {name!r} already; take another name, or `olp keys rotate` for "
+            "a new token, or `olp keys revoke` it first"
+        )
+
+
+def _replaced(keys: Keys, changed: Key) -> Keys:
+    return tuple(changed if key.id == changed.id else key for key in keys)

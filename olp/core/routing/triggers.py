@@ -1,0 +1,213 @@
+"""The trigger table: what each failure means for the chain, and what the client is told.
+
+This is the only place where that is written. The walk reads it, and docs/fallback.md is generated
+from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from olp.events import ErrorCode, Failed, TriggerType
+
+CLIENT_ERROR_STATUSES = frozenset({400, 401, 403, 404, 422})
+"""Upstream statuses that another provider would answer in the same way."""
+
+HARD_STATUSES = frozenset({402, 408, 409, 425, 429})
+"""Upstream statuses below 500 that mean: not here, not now."""
+
+SATURATED_S = 2.0
+"""Seconds until a slot is free, since an answer usually ends within seconds."""
+
+MINUTE_S = 60.0
+"""Seconds for a throttle, an overload or a mishap: most are over by then."""
+
+UNTOLD_HOLD_S = 5 * 60.0
+"""Seconds for a used-up plan whose vendor did not say when it resets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row. `status` is the HTTP status when the failure reaches the client, `meaning` says in
+    a clause what happened, `advice` what a person can do. `again_s` is after how many seconds the
+    hop may be well again where nobody has told when; None if that is no question of time."""
+
+    trigger: TriggerType
+    status: int
+    meaning: str
+    advice: str
+    counted_by_breaker: bool = False
+    again_s: float | None = None
+
+
+_HARD = TriggerType.HARD
+_SOFT = TriggerType.SOFT
+
+RULES: Mapping[ErrorCode, Rule] = MappingProxyType(
+    {
+        ErrorCode.SPAWN_FAILED: Rule(
+            _HARD,
+            502,
+            "the CLI ended without a complete answer",
+            "try again; if it stays, run `olp doctor` on the server",
+            counted_by_breaker=True,
+            again_s=MINUTE_S,
+        ),
+        ErrorCode.VENDOR_CUT: Rule(
+            _HARD,
+            502,
+            "the vendor's answer broke off, as its CLI reports",
+            "try again; if it stays, the vendor has trouble of its own",
+            counted_by_breaker=True,
+            again_s=MINUTE_S,
+        ),
+        ErrorCode.EMPTY_ANSWER: Rule(
+            _HARD,
+            502,
+            "the answer has no text, no call and no refusal",
+            "try again, or ask in other words",
+            counted_by_breaker=True,
+            again_s=MINUTE_S,
+        ),
+        ErrorCode.CLI_NOT_FOUND: Rule(
+            _HARD,
+            502,
+            "the CLI is not installed where the server looks for it",
+            "run `olp doctor` on the server: it names the install command",
+        ),
+        ErrorCode.SPAWN_TIMEOUT: Rule(
+            _HARD,
+            504,
+            "the vendor did not answer in the time allowed",
+            "try again, or a shorter request",
+            counted_by_breaker=True,
+            again_s=MINUTE_S,
+        ),
+        ErrorCode.CONCURRENCY_LIMIT: Rule(
+            _HARD,
+            429,
+            "all of the provider's slots are taken",
+            "try again in a few seconds",
+            again_s=SATURATED_S,
+        ),
+        ErrorCode.QUOTA_EXHAUSTED: Rule(
+            _HARD,
+            429,
+            "the subscription's allowance is used up",
+            "wait for the reset",
+            again_s=UNTOLD_HOLD_S,
+        ),
+        ErrorCode.RATE_LIMITED: Rule(
+            _HARD,
+            429,
+            "the vendor asks for fewer requests at a time",
+            "try again in a minute",
+            again_s=MINUTE_S,
+        ),
+        ErrorCode.OVERLOADED: Rule(
+            _HARD,
+            503,
+            "the vendor has trouble of its own (an overload or a server error)",
+            "try again in a minute",
+            counted_by_breaker=True,
+            again_s=MINUTE_S,
+        ),
+        ErrorCode.AUTH_MISSING: Rule(
+            TriggerType.AUTH_MISSING,
+            502,
+            "the CLI is not logged in, or its login is no longer valid",
+            "log in on the server; `olp doctor` names the command. Your own key is fine",
+        ),
+        ErrorCode.BAD_REQUEST: Rule(
+            TriggerType.CLIENT_ERROR,
+            400,
+            "the vendor refused the request as it is",
+            "change the request",
+        ),
+        ErrorCode.CONTEXT_TOO_LONG: Rule(
+            TriggerType.CLIENT_ERROR,
+            400,
+            "the conversation is longer than the model can read",
+            "shorten the conversation, or ask a model with a larger context",
+        ),
+        ErrorCode.MODEL_NOT_FOUND: Rule(
+            TriggerType.CLIENT_ERROR,
+            404,
+            "the vendor does not serve this model to this account",
+            "pick another model from /v1/models",
+        ),
+        ErrorCode.FORMAT_MISMATCH: Rule(
+            _HARD,
+            502,
+            "the answer is not the JSON that was asked for",
+            "try again, or relax the schema",
+        ),
+        ErrorCode.INCAPABLE: Rule(
+            _SOFT,
+            400,
+            "the request needs something that this hop cannot do (tools, images, files)",
+            "leave the parameter out, or ask a model that can; `olp chain show` tells which can",
+        ),
+        ErrorCode.SOFT_TRIGGER: Rule(
+            _SOFT,
+            429,
+            "a threshold that the owner set for this provider is reached",
+            "wait for the reset, or raise the threshold",
+        ),
+        ErrorCode.QUOTA_HOLD: Rule(
+            _SOFT,
+            429,
+            "the provider said that its allowance is used up, and is left alone for a while",
+            "wait for the reset; `olp quota clear` lifts the hold",
+            again_s=UNTOLD_HOLD_S,
+        ),
+        ErrorCode.CIRCUIT_OPEN: Rule(
+            _SOFT,
+            503,
+            "the provider failed several times in a row and is left alone for a minute",
+            "try again in a minute",
+            again_s=MINUTE_S,
+        ),
+        ErrorCode.DEADLINE: Rule(
+            _SOFT,
+            504,
+            "too little of the request's time was left to start this hop",
+            "try again, or a shorter request",
+        ),
+        ErrorCode.UNKNOWN: Rule(
+            TriggerType.NON_TRIGGER,
+            500,
+            "something that OLP does not know",
+            "run `olp doctor` on the server; if it stays, report it",
+        ),
+    }
+)
+
+
+def trigger_of(failed: Failed) -> TriggerType:
+    """What `failed` means for the chain: by its code, and for an unknown one by its status."""
+    if failed.trouble is not ErrorCode.UNKNOWN or failed.status is None:
+        return RULES[failed.trouble].trigger
+    if failed.status in CLIENT_ERROR_STATUSES:
+        return TriggerType.CLIENT_ERROR
+    if failed.status in HARD_STATUSES or failed.status >= 500:
+        return TriggerType.HARD
+    return TriggerType.NON_TRIGGER
+
+
+def status_of(failed: Failed) -> int:
+    """The HTTP status with which `failed` reaches the client."""
+    if failed.trouble is ErrorCode.UNKNOWN and failed.status is not None:
+        return 502 if failed.status >= 500 else 500
+    return RULES[failed.trouble].status
+
+
+def counted(failed: Failed) -> bool:
+    """Whether the circuit breaker counts it: the provider's own fault, not the client's."""
+    if failed.by_model:
+        return False
+    if failed.trouble is ErrorCode.UNKNOWN:
+        return failed.status is not None and failed.status >= 500
+    return RULES[failed.trouble].counted_by_breaker

@@ -1,0 +1,1 @@
+"""The machine around the server: network, certificates, service unit, backup."""

@@ -1,0 +1,123 @@
+"""Claude Code: `claude -p` with stream-json output.
+
+It is an agent with a shell, so every launch takes away its tools, settings and project files, and
+what it announces is checked as it answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from olp.model import PRIVATE_DIR, Effort, Launch, Request
+from olp.providers.base import ProviderContext, adapted
+from olp.providers.claude import survey as claude_survey
+from olp.providers.claude.answer import Driver
+from olp.providers.claude.bridge import SERVER
+from olp.providers.claude.info import (
+    BRIDGE,
+    ELSEWHERE,
+    FACTS,
+    FLAGS,
+    MAX_SCHEMA_ARG,
+    PLACES,
+    QUIET,
+)
+from olp.providers.claude.session import EFFORTS, ClaudeSession
+from olp.providers.claude.survey import SurveyDriver
+from olp.providers.shared.environment import child_environment
+from olp.providers.shared.tool_names import Names
+from olp.providers.shared.transcript import prompt_of, system_of
+
+
+class Claude:
+    """The provider: how to start the CLI."""
+
+    facts = FACTS
+
+    def launch(
+        self, request: Request, model: str, setting: ProviderContext, now: datetime
+    ) -> tuple[Launch, Driver]:
+        schema = _schema_argument(request)
+        own = {**_own(setting), "CLAUDE_CODE_MAX_TURNS": "1"}
+        if request.max_tokens is not None:
+            own["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(request.max_tokens)
+        if request.effort is Effort.NONE:
+            own["MAX_THINKING_TOKENS"] = "0"
+        effort = EFFORTS.get(request.effort) if request.effort else None
+        argv = (
+            *setting.command,
+            *FLAGS,
+            *("--model", model, "--system-prompt-file", f"{PRIVATE_DIR}/system.md"),
+            *(("--json-schema", schema) if schema else ()),
+            *(("--effort", effort) if effort else ()),
+            *setting.config.args,
+        )
+        system = system_of(request, describe_format=schema is None)
+        launch = Launch(
+            argv,
+            child_environment(setting, FACTS, own | PLACES),
+            files={"system.md": system.encode("utf-8", "replace")},
+            leaves=_leaves(setting),
+        )
+        return launch, Driver(prompt_of(request), structured=schema is not None, now=now)
+
+    def session(
+        self, setting: ProviderContext, request: Request | None = None, model: str = ""
+    ) -> tuple[Launch, ClaudeSession]:
+        argv = (
+            *setting.command,
+            *claude_survey.FLAGS,
+            "--include-partial-messages",
+            f"--allowedTools=mcp__{SERVER}",
+            *setting.config.args,
+        )
+        env = child_environment(setting, FACTS, _own(setting) | BRIDGE | PLACES)
+        return Launch(argv, env, leaves=_leaves(setting)), ClaudeSession(_parser)
+
+    def survey(self, setting: ProviderContext) -> Sequence[tuple[Launch, SurveyDriver]]:
+        argv = (*setting.command, *claude_survey.FLAGS, *setting.config.args)
+        env = child_environment(setting, FACTS, _own(setting) | PLACES)
+        return [(Launch(argv, env, leaves=_leaves(setting)), SurveyDriver())]
+
+    def probes(self, setting: ProviderContext) -> Mapping[str, Launch]:
+        env = child_environment(setting, FACTS, _own(setting))
+        return {
+            "version": Launch((*setting.command, "--version"), env),
+            "login": Launch((*setting.command, "auth", "status", "--json"), env),
+        }
+
+    def mocked(self, setting: ProviderContext, url: str) -> ProviderContext:
+        login = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-dummy"}
+        return adapted(setting, env={"ANTHROPIC_BASE_URL": url, **login})
+
+
+def _own(setting: ProviderContext) -> dict[str, str]:
+    """What every process of this CLI gets from OLP."""
+    own = dict(QUIET)
+    if setting.config.login == "own":
+        own["CLAUDE_CONFIG_DIR"] = setting.own_home
+    return own | (ELSEWHERE if "ANTHROPIC_BASE_URL" in setting.config.env else {})
+
+
+def _leaves(setting: ProviderContext) -> tuple[str, ...]:
+    """A process enters itself in a list of those that run, and leaves that to the next one to clear
+    up if it is killed."""
+    home = setting.own_home if setting.config.login == "own" else f"{setting.home}/.claude"
+    home = setting.config.env.get("CLAUDE_CONFIG_DIR", home)
+    return (f"{home}/sessions/{{pid}}.*", "/tmp/cc-socks-{uid}/{pid}.sock")
+
+
+def _schema_argument(request: Request) -> str | None:
+    if request.format is None or request.format.schema is None:
+        return None
+    schema = json.dumps(request.format.schema, separators=(",", ":"))
+    return schema if len(schema) <= MAX_SCHEMA_ARG else None
+
+
+def _parser(structured: bool, now: datetime, names: Names, continued: bool) -> Driver:
+    return Driver("", structured=structured, now=now, names=names, continued=continued)
+
+
+PROVIDER = Claude()

@@ -1,0 +1,119 @@
+"""The client's tools, shown to Claude Code as an MCP server that stands in OLP's own session.
+
+The CLI asks for them in control requests. A call is left unanswered until the client has sent its
+result, in a request of its own, perhaps minutes later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from olp.model import CANCELLED, Message, Tool
+from olp.providers.base import Write, json_line
+from olp.providers.shared.open_calls import OpenCalls
+from olp.providers.shared.tool_names import Names
+from olp.providers.shared.tool_schemas import is_sound, offered
+
+SERVER = "client"
+PREFIX = f"mcp__{SERVER}__"
+_LONGEST = 128 - len(PREFIX)
+
+
+def names_of(tools: Sequence[Tool]) -> Names:
+    """How the model knows the client's tools."""
+    return Names(tools, longest=_LONGEST, prefix=PREFIX)
+
+
+_KEPT_CHARS = 500_000
+"""The most that the CLI can be told to leave of a result."""
+
+MAX_RESULT_CHARS = 490_000
+"""Characters of a result that is handed over to a waiting call."""
+
+
+_PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""Names of arguments that the vendor takes."""
+
+
+class _Asked(NamedTuple):
+    """A control request of the CLI's, and the number of the MCP request in it."""
+
+    id: str
+    number: Any
+
+
+class Bridge:
+    """One conversation's tools and their open calls."""
+
+    def __init__(self, tools: Sequence[Tool], *, parallel: bool = True) -> None:
+        self._tools = tools
+        self.names = names_of(tools)
+        self.calls: OpenCalls[_Asked] = OpenCalls(parallel=parallel)
+
+    def answer(self, results: Sequence[Message]) -> list[Write]:
+        """Give the results to the open calls."""
+        return [_reply(asked, _result(message)) for asked, message in self.calls.give(results)]
+
+    def receive(self, request_id: str, request: Mapping[str, Any]) -> list[Write]:
+        """What is to be said to one control request of the CLI's."""
+        message = request.get("message") or {}
+        number = message.get("id")
+        match message.get("method"):
+            case "initialize":
+                params = message.get("params") or {}
+                result: Mapping[str, Any] = {
+                    "protocolVersion": params.get("protocolVersion") or "2025-06-18",
+                    "capabilities": {"tools": {}},
+                    "serverInfo": {"name": SERVER, "version": "1"},
+                }
+            case "tools/list":
+                result = {"tools": [self._described(tool) for tool in self._tools]}
+            case "tools/call":
+                return self._call(request_id, message)
+            case _:
+                result = {}
+        return [_reply(_Asked(request_id, number), result)]
+
+    def _described(self, tool: Tool) -> dict[str, Any]:
+        fits = is_sound(tool.parameters) and all(
+            map(_PROPERTY.fullmatch, tool.parameters.get("properties") or ())
+        )
+        return {
+            "name": self.names.outward(tool.name),
+            **offered(tool, fits=fits),
+            # What only reads may be called beside others: so several calls arrive at once.
+            "annotations": {"readOnlyHint": True},
+            "_meta": {"anthropic/maxResultSizeChars": _KEPT_CHARS},
+        }
+
+    def _call(self, request_id: str, message: Mapping[str, Any]) -> list[Write]:
+        params = message.get("params") or {}
+        id = str((params.get("_meta") or {}).get("claudecode/toolUseId"))
+        asked = _Asked(request_id, message.get("id"))
+        return [_reply(one, _result(result)) for one, result in self.calls.asked(id, asked)]
+
+
+def takes_live(results: Sequence[Message]) -> bool:
+    """Whether the CLI hands these on as they are. It would cut a long one, and would write an image
+    into a file of the user's and tell the model where; as history, both go through untouched."""
+    return not any(len(m.text) > MAX_RESULT_CHARS or m.media for m in results)
+
+
+def _reply(asked: _Asked, result: Mapping[str, Any]) -> Write:
+    answer = {"jsonrpc": "2.0", "id": asked.number, "result": result}
+    response = {"mcp_response": answer}
+    return json_line(
+        {
+            "type": "control_response",
+            "response": {"subtype": "success", "request_id": asked.id, "response": response},
+        }
+    )
+
+
+def _result(message: Message | None) -> dict[str, Any]:
+    if message is None:
+        return {"content": [{"type": "text", "text": CANCELLED}], "isError": True}
+    content = [{"type": "text", "text": message.text}]
+    return {"content": content, **({"isError": True} if message.cancelled else {})}

@@ -1,0 +1,120 @@
+"""A conversation as the lines that Claude Code reads: true turns of user and assistant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from olp.model import Media, Message, Request, Role, ToolCall
+from olp.providers.base import Write, json_line
+from olp.providers.shared.tool_names import Names, fitted
+from olp.providers.shared.transcript import told_call, told_result
+from olp.providers.shared.wire import parse_line
+
+_LONGEST_ID = 64
+
+_NOTHING = re.compile(r"\s*(?:\{\s*\}|null)?\s*")
+
+Line = tuple[Write, bool]
+"""A line, and whether the CLI has its say before the next may follow."""
+
+
+def lines_of(request: Request, turns: Sequence[Message], names: Names) -> list[Line]:
+    """`turns` as lines. The last one is to be answered, the others are to be known."""
+    # The vendor takes calls as such only beside tools that could be called.
+    calls = bool(request.tools) or bool(request.format and request.format.schema)
+    said = list(_said(turns, names if calls else None))
+    lines: list[Line] = []
+    for index, (role, content) in enumerate(said):
+        last = index == len(said) - 1
+        if role is Role.ASSISTANT:
+            lines.append((json_line(_assistant(content)), False))
+        else:
+            lines.append((json_line(_user(content, answer=last)), not last))
+    return lines
+
+
+def _said(turns: Sequence[Message], names: Names | None) -> Iterator[tuple[Role, Any]]:
+    """Who says what. Without `names` calls and results are told in words."""
+    for group in _groups(turns):
+        first = group[0]
+        if first.role is Role.ASSISTANT:
+            yield Role.ASSISTANT, _spoken(first, names)
+        elif len(group) == 1 and first.role is not Role.TOOL and isinstance(first.content, str):
+            yield Role.USER, first.content
+        else:
+            yield Role.USER, [block for turn in group for block in _blocks(turn, names)]
+
+
+def _groups(turns: Sequence[Message]) -> list[list[Message]]:
+    """The results of calls, and what the user says right after them, are one turn."""
+    groups: list[list[Message]] = []
+    for turn in turns:
+        goes_on = groups and groups[-1][-1].role is Role.TOOL
+        if goes_on and turn.role in (Role.TOOL, Role.USER):
+            groups[-1].append(turn)
+        else:
+            groups.append([turn])
+    return groups
+
+
+def _spoken(turn: Message, names: Names | None) -> list[dict[str, Any]]:
+    said = [turn.text] if turn.text.strip() or not turn.calls else []
+    if names is None:
+        said += [told_call(call) for call in turn.calls]
+        return [{"type": "text", "text": text} for text in said]
+    return [
+        *({"type": "text", "text": text} for text in said),
+        *(_use(call, names) for call in turn.calls),
+    ]
+
+
+def _use(call: ToolCall, names: Names) -> dict[str, Any]:
+    return {
+        "type": "tool_use",
+        "id": fitted(call.id, _LONGEST_ID),
+        "name": names.shown(call.name),
+        "input": _input(call.arguments),
+    }
+
+
+def _input(arguments: str) -> dict[str, Any]:
+    """The vendor takes nothing but an object. What a model wrote instead is told as it was, so that
+    it can see what it did."""
+    told = parse_line(arguments)
+    return told if told or _NOTHING.fullmatch(arguments) else {"unparsed_arguments": arguments}
+
+
+def _blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
+    if turn.role is Role.TOOL and names is None:
+        return [{"type": "text", "text": told_result(turn)}, *map(block, turn.media)]
+    inner = [block(part) for part in turn.parts if part]
+    if turn.role is not Role.TOOL:
+        return inner
+    result = {"type": "tool_result", "tool_use_id": fitted(turn.answers, _LONGEST_ID)}
+    return [result | {"content": inner} | ({"is_error": True} if turn.cancelled else {})]
+
+
+def block(part: str | Media) -> dict[str, Any]:
+    """A part of a message as the vendor's API has it."""
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+    return {"type": "image" if part.is_image else "document", "source": source}
+
+
+def _user(content: Any, *, answer: bool) -> dict[str, Any]:
+    message: dict[str, Any] = {
+        "type": "user",
+        "message": {"role": "user", "content": content},
+        "parent_tool_use_id": None,
+        "session_id": "default",
+        # Written by a program: neither a leading slash nor an @path in it is a command.
+        "client_composed": True,
+    }
+    return message if answer else {**message, "shouldQuery": False}
+
+
+def _assistant(content: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "assistant", "message": {"role": "assistant", "content": content}}

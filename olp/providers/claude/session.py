@@ -1,0 +1,193 @@
+"""Claude Code as a process that waits for its request.
+
+It is started with stream-json on standard input and nothing of a request in its arguments; system
+prompt, model, schema and limits come by its control protocol. Earlier turns reach the model as
+true turns, one at a time: a user turn that is not to be answered ends with a `result` of no turns,
+and only then may the next line be written, or their order is lost.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from olp.events import Done, ErrorCode, Event, Failed, Usage
+from olp.model import Effort, Request
+from olp.providers.base import OPENING_S, Driver, Exit, Halt, Ready, Step, Write, ended
+from olp.providers.claude.bridge import SERVER, Bridge, takes_live
+from olp.providers.claude.history import lines_of
+from olp.providers.claude.notices import refused_model
+from olp.providers.claude.survey import control
+from olp.providers.shared.open_calls import fits
+from olp.providers.shared.tool_names import Names
+from olp.providers.shared.transcript import system_of
+from olp.providers.shared.wire import parse_line, table, text
+
+EFFORTS = {
+    Effort.MINIMAL: "low",
+    Effort.LOW: "low",
+    Effort.MEDIUM: "medium",
+    Effort.HIGH: "high",
+    Effort.XHIGH: "xhigh",
+}
+
+_PING, _MODEL = "olp-ping", "olp-model"
+
+
+Parser = Callable[[bool, datetime, Names, bool], Driver]
+"""Makes the parser of one answer, given whether it is structured, the local time, the names of the
+client's tools, and whether it goes on after the results of such tools."""
+
+
+class ClaudeSession:
+    """The protocol of one such process. `parser` reads the answers, as in a one-shot run."""
+
+    reusable = False
+    keeps_max_tokens = True
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._turn: Driver | None = None
+        self._history: deque[tuple[Write, bool]] = deque()
+        self._waits = False
+        self._cost = 0.0
+        self._bridge = Bridge(())
+
+    @property
+    def parked(self) -> bool:
+        """Whether the model waits for the results of calls."""
+        return bool(self._bridge.calls) and self._turn is None
+
+    def goes_on(self, request: Request) -> bool:
+        """With what can be handed over, and such as the CLI hands on as it is."""
+        latest, parked = request.latest, self.parked
+        return fits(latest, parked=parked) and (not parked or takes_live(latest))
+
+    def takes(self, request: Request, model: str) -> bool:
+        """Everything but a conversation that the assistant is to go on with."""
+        return request.asks
+
+    def opening_s(self, request: Request) -> float | None:
+        """The vendor's own first word is passed on at once."""
+        return OPENING_S
+
+    def start(self) -> Sequence[Step]:
+        return [control(_PING, subtype="set_permission_mode", mode="dontAsk")]
+
+    def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
+        schema = request.format.schema if request.format else None
+        system = system_of(request, describe_format=schema is None)
+        initialize: dict[str, Any] = {"subtype": "initialize", "systemPrompt": system}
+        if schema is not None:
+            initialize["jsonSchema"] = schema
+        if request.tools:
+            initialize["sdkMcpServers"] = [SERVER]
+        self._bridge = Bridge(request.tools, parallel=request.parallel_calls)
+        settings = _settings(request, model)
+        # Last, and nothing of the request is told before the CLI has taken the model: it goes on
+        # with another one where it was refused.
+        steps = [
+            control("olp-initialize", **initialize),
+            control("olp-settings", subtype="apply_flag_settings", settings=settings),
+            control(_MODEL, subtype="set_model", model=model),
+        ]
+        self._history = deque(lines_of(request, request.turns, self._bridge.names))
+        self._turn = self._parser(schema is not None, now, self._bridge.names, False)
+        return steps
+
+    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+        schema = request.format.schema if request.format else None
+        parked = self.parked
+        self._turn = self._parser(schema is not None, now, self._bridge.names, parked)
+        if parked:
+            return self._bridge.answer(request.latest)
+        self._history = deque(lines_of(request, request.latest, self._bridge.names))
+        return self._next()
+
+    def interrupt(self) -> Sequence[Step]:
+        return [control("olp-interrupt", subtype="interrupt")]
+
+    def _next(self) -> list[Step]:
+        """The lines that may be written before the CLI has to have its say."""
+        steps: list[Step] = []
+        self._waits = False
+        while self._history and not self._waits:
+            write, self._waits = self._history.popleft()
+            steps.append(write)
+        return steps
+
+    def receive(self, line: str) -> Sequence[Step]:
+        message = parse_line(line)
+        if message.get("type") == "control_response":
+            return self._controlled(table(message.get("response")))
+        if message.get("type") == "control_request":
+            return self._asked(message)
+        if self._turn is None:
+            return self._unasked(message) if self.parked else []
+        if self._waits:
+            quiet = message.get("type") == "result" and message.get("num_turns") == 0
+            return self._next() if quiet and not message.get("is_error") else []
+        return self._told(self._turn.receive(line))
+
+    def _unasked(self, message: Mapping[str, Any]) -> Sequence[Step]:
+        """Nobody has asked for more, and the CLI goes on: it has answered a call by itself."""
+        begins = table(message.get("event")).get("type") == "message_start"
+        if begins or message.get("type") == "result" or message.get("subtype") == "api_retry":
+            return [ended("claude", "went on by itself"), Halt()]
+        return []
+
+    def _controlled(self, response: Mapping[str, Any]) -> Sequence[Step]:
+        match response.get("request_id"), response.get("subtype"):
+            case str(id), _ if id == _PING:
+                return [Ready()]
+            case str(id), "error" if id == _MODEL:
+                return self._told([refused_model(text(response.get("error")) or "")])
+            case str(id), _ if id == _MODEL and self._turn is not None:
+                return self._next()
+            case "olp-interrupt", _:
+                return []
+            case _, "error":
+                said = text(response.get("error")) or "no reason given"
+                return self._told([Failed(ErrorCode.SPAWN_FAILED, said)])
+        return []
+
+    def _asked(self, message: Mapping[str, Any]) -> Sequence[Step]:
+        request = table(message.get("request"))
+        if request.get("subtype") == "mcp_message" and request.get("server_name") == SERVER:
+            return self._bridge.receive(str(message.get("request_id")), request)
+        return self._told([ended("claude", f"asked for {request.get('subtype')}")])
+
+    def _told(self, steps: Sequence[Step]) -> Sequence[Step]:
+        steps = [self._own_cost(step) if isinstance(step, Usage) else step for step in steps]
+        steps = self._bridge.calls.told(steps)
+        if any(isinstance(step, Done | Failed) for step in steps):
+            self._turn = None
+        return steps
+
+    def _own_cost(self, usage: Usage) -> Usage:
+        """The CLI tells the cost of all that its process did; the difference is this answer's."""
+        if usage.cost is None:
+            return usage
+        cost, self._cost = usage.cost - self._cost, usage.cost
+        return replace(usage, cost=cost)
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        if self._turn is not None:
+            return self._turn.exited(exit)
+        return [Failed(ErrorCode.SPAWN_FAILED, exit.told("claude"))]
+
+
+def _settings(request: Request, model: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    # The CLI asks its vendor "Hi" of a model that it does not know, unless that is an option here.
+    env = {"ANTHROPIC_CUSTOM_MODEL_OPTION": model}
+    if request.max_tokens is not None:
+        env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(request.max_tokens)
+    if request.effort is Effort.NONE:
+        env["MAX_THINKING_TOKENS"] = "0"
+    elif request.effort is not None:
+        settings["effortLevel"] = EFFORTS[request.effort]
+    return settings | {"env": env}

@@ -1,0 +1,128 @@
+"""What `codex exec` says, from its first line to its last.
+
+It streams no text: the answer comes as one item, and of several the last is the answer; what stood
+before it is commentary, which a client gets as reasoning. The answer is final at `turn.completed`,
+although the process may stay for seconds.
+
+It tells nothing of a call of a tool that is not there, nor of the vendor's answers as such: a
+model that calls so is asked again and again, unseen. Only what it says between two calls shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from olp.events import Done, ErrorCode, Event, Failed, Reasoning, Started, Text, Usage
+from olp.providers.base import CloseInput, Exit, Halt, Step, Write, tried
+from olp.providers.codex.failures import announces_retry, knows, retried, unfinished
+from olp.providers.shared.notices import LOOKED_AT
+from olp.providers.shared.wire import count, parse_line, table, text
+
+_HARMLESS_ITEMS = ("agent_message", "reasoning", "error", "todo_list")
+
+_MESSAGES = 5
+"""Messages of one answer, commentary and all. A model without tools has no reason for more, nor for
+the same one twice: the CLI asks it again and again."""
+
+_REROUTED = re.compile(r"^model rerouted: \S+ -> (\S+)")
+
+
+class Driver:
+    """The protocol of one `codex exec` run."""
+
+    def __init__(self, prompt: str, *, now: datetime) -> None:
+        self._prompt = prompt
+        self._now = now
+        self._answer: str | None = None
+        self._messages = 0
+        self._noticed = ""
+
+    def start(self) -> Sequence[Step]:
+        return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
+
+    def receive(self, line: str) -> Sequence[Step]:
+        message = parse_line(line)
+        match message.get("type"):
+            case "item.started" | "item.updated" | "item.completed" as moment:
+                return self._item(moment, table(message.get("item")))
+            case "turn.completed":
+                usage = _usage(table(message.get("usage")))
+                return [*self._take_answer(), usage, Done()]
+            case "turn.failed":
+                return self._failed(text(table(message.get("error")).get("message")) or "")
+            case "error":
+                return self._notice(text(message.get("message")) or "")
+            case _:
+                return []
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        """It died without a last word. What it told of its vendor is why, and else its answer may
+        be whole."""
+        told = exit.told("codex")
+        for said in (self._noticed, told):
+            if knows(said, log=said is told):
+                return self._failed(said)
+        return [*self._take_answer(), Failed(ErrorCode.SPAWN_FAILED, told)]
+
+    def _item(self, moment: str, item: Mapping[str, Any]) -> Sequence[Step]:
+        kind, said = item.get("type"), text(item.get("text")) or ""
+        if kind not in _HARMLESS_ITEMS:
+            return [tried("codex", str(kind)), Halt()]
+        if kind == "error":
+            return self._warned(text(item.get("message")) or "")
+        # All lines before are of the CLI itself: the vendor may not even have been reached.
+        first = [Started()] if kind in ("agent_message", "reasoning") else []
+        if moment != "item.completed":
+            return first
+        if kind == "reasoning":
+            return [*first, Reasoning(said)]
+        return [*first, *self._message(said)] if kind == "agent_message" else []
+
+    def _message(self, said: str) -> Sequence[Step]:
+        self._messages += 1
+        if self._messages > _MESSAGES or (said and said == self._answer):
+            what = "codex asked its vendor again and again; OLP ended it"
+            return [Failed(ErrorCode.SPAWN_FAILED, what, by_model=True), Halt()]
+        commentary, self._answer = self._answer, said
+        return [Reasoning(commentary)] if commentary else []
+
+    def _take_answer(self) -> list[Event]:
+        answer, self._answer = self._answer, None
+        return [Text(answer)] if answer else []
+
+    def _warned(self, said: str) -> Sequence[Step]:
+        """An item of kind `error` is a warning."""
+        if rerouted := _REROUTED.search(said):
+            return [Started(rerouted[1])]
+        return self._retried(said) if announces_retry(said) else []
+
+    def _notice(self, said: str) -> Sequence[Step]:
+        """Told again by `turn.failed`, unless the CLI means to ask its vendor once more."""
+        if announces_retry(said):
+            return self._retried(said)
+        self._noticed = said[:LOOKED_AT]
+        return []
+
+    def _retried(self, said: str) -> Sequence[Event]:
+        return self._ended(retried(said, self._now, spoke=self._answer is not None))
+
+    def _failed(self, said: str) -> Sequence[Event]:
+        return self._ended(unfinished(said, self._now, spoke=self._answer is not None))
+
+    def _ended(self, end: Sequence[Event]) -> Sequence[Event]:
+        """With the answer before it, where that goes to the client: what the vendor cut or refused
+        does, what broke off does not."""
+        return [*self._take_answer(), *end] if isinstance(end[-1], Done) else end
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input=count(usage.get("input_tokens")),
+        output=count(usage.get("output_tokens")),
+        cached=count(usage.get("cached_input_tokens")),
+        cache_written=count(usage.get("cache_write_input_tokens")),
+        reasoning=count(usage.get("reasoning_output_tokens")),
+    )

@@ -1,0 +1,217 @@
+"""What Codex says when the vendor did not complete an answer, and what that means.
+
+The app-server tells most failures in a code. `codex exec` has nothing but words, and for some codes
+those are the vendor's own sentence. A refusal is an answer of its own kind: it ends the turn in the
+vendor's words, and no other hop is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from olp.events import Done, ErrorCode, Event, Failed, Finish, Text
+from olp.providers.base import login_hint
+from olp.providers.codex.info import FACTS
+from olp.providers.shared.notices import (
+    Patterns,
+    by_status,
+    classify,
+    http_status,
+    is_blocked,
+    is_transport_fault,
+    plain,
+    reset_time,
+)
+from olp.providers.shared.wire import parse_line, table, text
+
+REFUSALS = frozenset(
+    {"cyberPolicy", "bioPolicy", "misalignmentPolicyViolation", "inferenceHookDenied"}
+)
+"""Codes that say: the vendor, or the workspace's own rule there, refuses what was asked."""
+
+CODES: Mapping[str, ErrorCode | None] = {
+    "usageLimitExceeded": ErrorCode.QUOTA_EXHAUSTED,
+    "sessionBudgetExceeded": ErrorCode.QUOTA_EXHAUSTED,
+    "rateLimitExceeded": ErrorCode.RATE_LIMITED,
+    "flexUnavailable": ErrorCode.OVERLOADED,
+    "policyCapacityUnavailable": ErrorCode.OVERLOADED,
+    "serverOverloaded": ErrorCode.OVERLOADED,
+    "internalServerError": ErrorCode.OVERLOADED,
+    "unauthorized": ErrorCode.AUTH_MISSING,
+    "badRequest": ErrorCode.BAD_REQUEST,
+    "contextWindowExceeded": ErrorCode.CONTEXT_TOO_LONG,
+    "modelNotFound": ErrorCode.MODEL_NOT_FOUND,
+    "responseStreamDisconnected": ErrorCode.VENDOR_CUT,
+    "responseStreamConnectionFailed": ErrorCode.SPAWN_FAILED,
+    "threadRollbackFailed": ErrorCode.SPAWN_FAILED,
+    "sandboxError": ErrorCode.SPAWN_FAILED,
+    "tooManyDenials": ErrorCode.SPAWN_FAILED,
+    "activeTurnNotSteerable": ErrorCode.SPAWN_FAILED,
+    "httpConnectionFailed": None,
+    "responseTooManyFailedAttempts": None,
+    "other": None,
+}
+"""What each code means; None where the status or the words that come with it say it."""
+
+PATTERNS: Patterns = (
+    (r"you've (hit|reached) your (workspace )?(usage|credit) limit", ErrorCode.QUOTA_EXHAUSTED),
+    (r"the usage limit has been reached|^usage limit reached", ErrorCode.QUOTA_EXHAUSTED),
+    (r"out of credits|hit your spend cap|quota exceeded", ErrorCode.QUOTA_EXHAUSTED),
+    (r"exceeded your current quota|^(session )?budget reached", ErrorCode.QUOTA_EXHAUSTED),
+    (r"rollout token budget exhausted", ErrorCode.QUOTA_EXHAUSTED),
+    (r"to use codex with your chatgpt plan", ErrorCode.QUOTA_EXHAUSTED),
+    (r"ran out of room in the model's context window|context_length", ErrorCode.CONTEXT_TOO_LONG),
+    (r"exceeds the context window", ErrorCode.CONTEXT_TOO_LONG),
+    (r"does not exist or you do not have access|model_not_found", ErrorCode.MODEL_NOT_FOUND),
+    (r"model is not supported when using codex", ErrorCode.MODEL_NOT_FOUND),
+    (r"model requires a newer version of codex", ErrorCode.MODEL_NOT_FOUND),
+    (r"access program (is not enabled|cannot be used)", ErrorCode.MODEL_NOT_FOUND),
+    (r"^invalid image\b|^image poisoning|image data you provided", ErrorCode.BAD_REQUEST),
+    (r"^invalid audio\b|^audio input\b|^duplicate tool: ", ErrorCode.BAD_REQUEST),
+    (r"\b401 unauthorized|\(401\)|missing environment variable", ErrorCode.AUTH_MISSING),
+    (r"access token could not be refreshed|not (logged|signed) in", ErrorCode.AUTH_MISSING),
+    (r"session could not be refreshed|(log|sign) (out and sign )?in again", ErrorCode.AUTH_MISSING),
+    (r"(chatgpt|api key) (login|auth) is (required|unavailable)", ErrorCode.AUTH_MISSING),
+    (r"last status: 429|too many requests|rate limit", ErrorCode.RATE_LIMITED),
+    (r"at capacity|capacity (is )?unavailable|last status: 5\d\d", ErrorCode.OVERLOADED),
+    (r"experiencing high (demand|load)|server (is )?overloaded", ErrorCode.OVERLOADED),
+    (r"stream disconnected before completion: error sending request", ErrorCode.SPAWN_FAILED),
+    (r"stream disconnected before completion|^incomplete response", ErrorCode.VENDOR_CUT),
+    (r"error while reading the server response", ErrorCode.VENDOR_CUT),
+    (r"connection failed|error sending request|workspace routing", ErrorCode.SPAWN_FAILED),
+    (r"waiting for network|request timed out|status 3\d\d\b", ErrorCode.SPAWN_FAILED),
+    (r"^(internal|fatal|sandbox) error|^turn aborted|^interrupted\b", ErrorCode.SPAWN_FAILED),
+    (r"^timeout waiting for child|^spawn failed|^session configured", ErrorCode.SPAWN_FAILED),
+    (r"codex-linux-sandbox|usage accounting failed|^unsupported operation", ErrorCode.SPAWN_FAILED),
+    (r"^no thread with id|^agent thread limit|error loading config", ErrorCode.SPAWN_FAILED),
+)
+
+_REFUSED = re.compile(
+    r"\bflagged\b|\bviolat(es?|ed|ing|ions?)\b|\b(usage|content|safety) polic(y|ies)\b"
+    r"|\bsafety (systems?|reasons)\b|\b(was|been) (blocked|rejected|refused)\b"
+    r"|inference hook (blocked|denied)|^invalid prompt\b|^invalid request\.$",
+    re.IGNORECASE,
+)
+"""Words in which the vendor refuses, and those that the CLI puts where the vendor gave none."""
+
+_INCOMPLETE = re.compile(
+    r"incomplete response returned, reason: (max_output_tokens|content_filter)", re.IGNORECASE
+)
+_RETRY = re.compile(r"^(reconnecting\.\.\.|falling back from websockets)", re.IGNORECASE)
+_NO_REASON_TO_RETRY = (ErrorCode.UNKNOWN, ErrorCode.BAD_REQUEST, ErrorCode.MODEL_NOT_FOUND)
+_PAGE = re.compile(r"<(?:!doctype|html)\b.*", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(r"<title>\s*(.*?)\s*</title>", re.IGNORECASE | re.DOTALL)
+
+
+def announces_retry(said: str) -> bool:
+    """Whether the CLI says that it asks its vendor once more."""
+    return _RETRY.match(said) is not None
+
+
+def knows(said: str, *, log: bool = False) -> bool:
+    """Whether these are words of Codex's that say what went wrong. In its `log` it also tells of
+    connections that have nothing to do with the answer."""
+    found = classify(said, PATTERNS)
+    elsewhere = log and found in (ErrorCode.SPAWN_FAILED, ErrorCode.VENDOR_CUT)
+    return (found is not None and not elsewhere) or _refuses(said)
+
+
+def unfinished(
+    said: str, now: datetime, *, info: object = None, spoke: bool = False
+) -> list[Event]:
+    """How a turn ends that the vendor did not complete: cut by a limit, refused, or failed. `said`
+    and `info` are the CLI's words and its code; `spoke` says whether text was told before. A broken
+    connection is an answer that broke off if so, and may not be taken for a whole one."""
+    name, status = _coded(info)
+    if cut := _INCOMPLETE.search(said):
+        by_limit = cut[1].lower() == "max_output_tokens"
+        return [Done(Finish.LENGTH if by_limit else Finish.CONTENT_FILTER)]
+    if name in REFUSALS or _refuses(said):
+        words = [] if spoke else [Text(plain(said))]
+        return [*words, Done(Finish.CONTENT_FILTER)]
+    failed = _failed(said, CODES.get(name), status or http_status(said), now)
+    if spoke and failed.trouble is ErrorCode.SPAWN_FAILED:
+        failed = replace(failed, trouble=ErrorCode.VENDOR_CUT)
+    return [failed]
+
+
+def retried(said: str, now: datetime, *, spoke: bool = False) -> list[Event]:
+    """How a turn ends in which the CLI means to ask its vendor once more, because of what is
+    `said`. That is never a request which the vendor refused, whatever status there is: a proxy that
+    does not know its kind of connection answers 404."""
+    events = unfinished(said, now, spoke=spoke)
+    reason = ErrorCode.VENDOR_CUT if spoke else ErrorCode.SPAWN_FAILED
+    return [
+        replace(event, trouble=reason)
+        if isinstance(event, Failed) and event.trouble in _NO_REASON_TO_RETRY
+        else event
+        for event in events
+    ]
+
+
+def _coded(info: object) -> tuple[str, int | None]:
+    """The app-server's code, and the vendor's status that some have with them."""
+    if isinstance(info, str):
+        return info, None
+    name, more = next(iter(table(info).items()), ("", None))
+    status = table(more).get("httpStatusCode")
+    return name, status if isinstance(status, int) and 100 <= status <= 599 else None
+
+
+def _refuses(said: str) -> bool:
+    """Whether these are words of a refusal, alone or in the JSON of one. Where a status or another
+    failure is named, such words are not what it is about."""
+    named = http_status(said) is not None or classify(said, PATTERNS) is not None
+    return not named and _REFUSED.search(plain(said)) is not None
+
+
+def _failed(said: str, known: ErrorCode | None, status: int | None, now: datetime) -> Failed:
+    trouble = _trouble(said, known, status)
+    limited = trouble in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED)
+    auth = trouble is ErrorCode.AUTH_MISSING
+    return Failed(
+        trouble,
+        login_hint(FACTS) if auth else _readable(plain(said)) or "codex gave no reason",
+        status,
+        reset_time(said, now) if limited else None,
+        model_limit="usage limit for " in said and "another model" in said,
+    )
+
+
+def _trouble(said: str, known: ErrorCode | None, status: int | None) -> ErrorCode:
+    page = _PAGE.match(said.lstrip()) is not None  # a refused request's body is told as it is
+    if page or (status == 403 and is_blocked(said)):
+        return ErrorCode.SPAWN_FAILED
+    found = known or classify(said, PATTERNS) or _by_body(said) or by_status(status)
+    if found:
+        return found
+    elsewhere = status is not None and (status < 400 or status == 451)
+    return ErrorCode.SPAWN_FAILED if elsewhere or is_transport_fault(said) else ErrorCode.UNKNOWN
+
+
+def _by_body(said: str) -> ErrorCode | None:
+    """A request that was refused with 400 is told as the JSON body of the vendor's answer."""
+    body = parse_line(said)
+    error = table(body.get("error"))
+    if text(error.get("code")) == "context_length_exceeded":
+        return ErrorCode.CONTEXT_TOO_LONG
+    return ErrorCode.BAD_REQUEST if error or "detail" in body or "message" in body else None
+
+
+def _readable(said: str) -> str:
+    """`said` with the title of an HTML page in place of the page."""
+    page = _PAGE.search(said)
+    if page is None:
+        return said
+    title = _TITLE.search(page[0])
+    return f"{said[: page.start()]}{title[1] if title else 'an HTML page'}"
+
+
+def coded(error: Mapping[str, Any], now: datetime, *, spoke: bool = False) -> list[Event]:
+    """How a turn ends of which the app-server says what went wrong."""
+    said = text(error.get("message")) or ""
+    return unfinished(said, now, info=error.get("codexErrorInfo"), spoke=spoke)

@@ -1,0 +1,217 @@
+"""A conversation and the client's tools as Codex's app-server takes them: as the vendor's items."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from olp.events import Usage
+from olp.model import CANCELLED, Media, Message, Request, Role, Tool, ToolCall
+from olp.providers.base import Write
+from olp.providers.shared.tool_names import Names, fitted
+from olp.providers.shared.tool_schemas import in_words, inner_of, is_sound, offered
+from olp.providers.shared.wire import count, line_of
+
+_LONGEST_NAME = 128
+_LONGEST_ID = 64
+
+_TAKEN = ("exec_command", "shell_command", "request_user_input", "apply_patch", "mcp")
+"""Names of its own tools. A client's tool of such a name would be left out without a word, and one
+that begins with `mcp__` is refused."""
+
+_KEPT = frozenset(
+    {
+        *("type", "properties", "required", "items", "enum", "additionalProperties", "anyOf"),
+        *("oneOf", "allOf", "$ref", "$defs", "definitions", "description", "minItems"),
+    }
+)
+"""What the CLI leaves of a schema."""
+
+_COMBINED = ("anyOf", "oneOf", "allOf", "$ref")
+
+_LEVELS = 100
+"""How deep a value may be nested in a line: the CLI reads 127 levels in all, and passes over a
+deeper line without a word. Nor does it read a whole number of more than 64 bits."""
+
+_KEPT_BYTES = 4900
+"""Of a larger schema it leaves out the descriptions, or all."""
+
+
+def names_of(tools: Sequence[Tool]) -> Names:
+    """How the model knows the client's tools."""
+    return Names(tools, longest=_LONGEST_NAME, taken=_TAKEN, reserved="mcp__")
+
+
+def tools_of(tools: Sequence[Tool], names: Names) -> dict[str, Any]:
+    """Parameters of a thread in which the model may call `tools`."""
+    if not tools:
+        return {}
+    told = [_described(tool, names) for tool in tools]
+    return {"dynamicTools": told}
+
+
+def _described(tool: Tool, names: Names) -> dict[str, Any]:
+    """With the schema in its description, where the CLI would not hand it on as it is."""
+    sound = _is_plain(tool.parameters) and is_sound(tool.parameters)
+    named = {"type": "function", "name": names.outward(tool.name)}
+    told = named | offered(tool, fits=sound)
+    if not sound:
+        return told
+    size = len(json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":")).encode())
+    if size > _KEPT_BYTES or not _stays(tool.parameters):
+        return told | {"description": in_words(tool)}
+    return told
+
+
+def _stays(schema: Any) -> bool:
+    """Whether the CLI hands on a schema as it is. It leaves out words, and types what has none."""
+    if not isinstance(schema, Mapping) or not schema.keys() <= _KEPT:
+        return False
+    if not schema.keys() & {"type", "properties", *_COMBINED}:
+        return False
+    if "enum" in schema and "type" not in schema:
+        return False
+    if schema.get("type") == "array" and "items" not in schema:
+        return False
+    return all(
+        _stays(one) or (word == "additionalProperties" and isinstance(one, bool))
+        for word, rule in schema.items()
+        for one in inner_of({word: rule})
+    )
+
+
+def strict_schema(request: Request) -> Mapping[str, Any] | None:
+    """The schema of the wanted answer, if the vendor takes it as such."""
+    schema = request.format.schema if request.format else None
+    if schema is None or schema.get("type") != "object":
+        return None
+    if not _is_plain(schema) or not is_sound(schema):
+        return None
+    return schema if _is_strict(schema) else None
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether the vendor takes a schema as the format of an answer: every object in it names all
+    that it may hold, and requires it. Any other is refused, and has to be told in words."""
+    if isinstance(schema, bool):
+        return True
+    named = schema.get("properties") or {}
+    if "properties" in schema or schema.get("type") == "object":
+        closed = schema.get("additionalProperties") is False
+        if not closed or set(schema.get("required") or ()) != set(named):
+            return False
+    return all(map(_is_strict, inner_of(schema)))
+
+
+def _is_plain(value: Any, levels: int = _LEVELS) -> bool:
+    """Whether the CLI can read this piece of JSON."""
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**64
+    if not isinstance(value, Mapping | list | tuple):
+        return True
+    inner = value.values() if isinstance(value, Mapping) else value
+    return levels > 0 and all(_is_plain(one, levels - 1) for one in inner)
+
+
+def readable(arguments: str) -> bool:
+    """Whether the CLI can read these arguments of a call, which a model wrote: it is as strict as
+    msgspec, and knows no larger numbers than 64 bits have."""
+    try:
+        msgspec.json.decode(arguments)
+        return _is_plain(json.loads(arguments))
+    except (ValueError, RecursionError):
+        return False
+
+
+def rpc_line(message: Mapping[str, Any]) -> Write:
+    """A line to the app-server. Half a surrogate pair becomes the character that stands for what
+    cannot be read: at one the CLI passes over the whole line, without a word."""
+    line = line_of(message)
+    if b"\\ud" not in line:
+        return Write(line)
+    told = json.dumps(message, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+    return Write(told.decode("utf-16-le", "replace").encode() + b"\n")
+
+
+def items_of(turns: Sequence[Message], names: Names) -> list[dict[str, Any]]:
+    """Earlier turns, as the vendor has them."""
+    return [item for turn in turns for item in _items(turn, names)]
+
+
+def _items(turn: Message, names: Names) -> Iterator[dict[str, Any]]:
+    if turn.role is Role.TOOL:
+        id = fitted(turn.answers, _LONGEST_ID)
+        yield {"type": "function_call_output", "call_id": id, "output": output_of(turn)}
+        return
+    if turn.role is Role.ASSISTANT:
+        if turn.text or not turn.calls:
+            yield _message("assistant", [{"type": "output_text", "text": turn.text}])
+        for call in turn.calls:
+            yield _function_call(call, names)
+        return
+    role = "developer" if turn.role is Role.SYSTEM else "user"
+    yield _message(role, [_content(part) for part in turn.parts])
+
+
+def _message(role: str, content: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _function_call(call: ToolCall, names: Names) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "name": names.outward(call.name),
+        "arguments": call.arguments,
+        "call_id": fitted(call.id, _LONGEST_ID),
+    }
+
+
+def _content(part: str | Media) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "input_text", "text": part}
+    return {"type": "input_image", "image_url": part.url}
+
+
+def output_of(turn: Message) -> str | list[dict[str, Any]]:
+    """The result of a call: text alone as such, and images as parts."""
+    return [_content(part) for part in turn.parts if part] if turn.media else turn.text
+
+
+def input_of(turn: Message) -> list[dict[str, Any]]:
+    """What a turn is started with."""
+    return [
+        {"type": "text", "text": part, "text_elements": []}
+        if isinstance(part, str)
+        else {"type": "image", "url": part.url}
+        for part in turn.parts
+    ]
+
+
+def result_of(number: int, message: Message | None) -> Write:
+    """The answer to the CLI's question `number` for the result of a call."""
+    content = output_of(message) if message is not None else CANCELLED
+    if isinstance(content, str):
+        content = [{"type": "input_text", "text": content}]
+    items = [_content_item(part) for part in content]
+    fine = message is not None and not message.cancelled
+    return rpc_line({"id": number, "result": {"contentItems": items, "success": fine}})
+
+
+def _content_item(part: Mapping[str, Any]) -> dict[str, Any]:
+    if part["type"] == "input_image":
+        return {"type": "inputImage", "imageUrl": part["image_url"]}
+    return {"type": "inputText", "text": part["text"]}
+
+
+def usage_of(last: Mapping[str, Any]) -> Usage:
+    """The tokens of one answer of the vendor's."""
+    return Usage(
+        input=count(last.get("inputTokens")),
+        output=count(last.get("outputTokens")),
+        cached=count(last.get("cachedInputTokens")),
+        cache_written=count(last.get("cacheWriteInputTokens")),
+        reasoning=count(last.get("reasoningOutputTokens")),
+    )

@@ -1,0 +1,124 @@
+"""One turn of Codex's app-server, as the notifications tell of it: what the model says, and how the
+turn ends. What the model wants called is the session's matter.
+
+A turn is one answer of the vendor's. The CLI may ask for another one by itself, without an end:
+when the vendor broke off, or ended a piece of its answer and not the turn. Where the model has only
+spoken aside until then, its answer is still to come; anything else is the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from olp.events import Done, ErrorCode, Event, Failed, Finish, Reasoning, Started, Text
+from olp.providers.base import Halt, Ready, Step, tried
+from olp.providers.codex.failures import announces_retry, coded, retried
+from olp.providers.shared.wire import table, text
+
+_ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "dynamicToolCall")
+"""The kinds of items that do nothing on this machine, and nothing at the vendor's either."""
+
+_ANSWERS = 3
+"""Answers of the vendor's that a turn may have without results of tools in between."""
+
+
+class Turn:
+    """From what the client asked, or from the results that it brought, to the end."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+        self._spoke = False
+        self._aside: dict[str, str] = {}
+        self._begun = 0
+        self._written = 0
+        self._answers = 0
+        self._whole = False
+
+    def item(self, item: Mapping[str, Any], *, ended: bool) -> Sequence[Step]:
+        """An item begins, or has `ended`."""
+        kind = item.get("type")
+        if kind == "contextCompaction":
+            what = "the conversation is too long: codex would go on with a summary of it"
+            return [Failed(ErrorCode.CONTEXT_TOO_LONG, what)]
+        if kind not in _ITEMS:
+            return [tried("codex", str(kind)), Halt()]
+        if kind not in ("agentMessage", "reasoning"):
+            return []
+        if kind == "agentMessage":
+            self._message(item, ended=ended)
+        return [] if ended else self.begins([Started()])
+
+    def _message(self, item: Mapping[str, Any], *, ended: bool) -> None:
+        self._begun += not ended
+        self._written += ended
+        if item.get("phase") == "commentary":
+            # What the model says on its way to the answer is marked as such.
+            self._aside.setdefault(str(item.get("id")), "")
+
+    def begins(self, steps: Sequence[Step]) -> Sequence[Step]:
+        """`steps`, which are of an answer of the vendor's: of the first, or of one more."""
+        if not self._whole:
+            return steps
+        self._whole = False
+        if self._spoke or self._answers >= _ANSWERS:
+            what = "the vendor ended its answer midway, and codex asked it to go on"
+            return [Failed(ErrorCode.VENDOR_CUT, what), Halt()]
+        return steps
+
+    def delta(self, params: Mapping[str, Any]) -> Sequence[Step]:
+        """A piece of a message."""
+        said, id = text(params.get("delta")) or "", str(params.get("itemId"))
+        if id in self._aside:
+            self._aside[id] += said
+            return self.begins([Reasoning(said)])
+        steps = self.begins([Text(said)])
+        self._spoke = self._spoke or bool(said.strip())
+        return steps
+
+    def thought(self, params: Mapping[str, Any]) -> Sequence[Step]:
+        """A piece of the model's thinking."""
+        return self.begins([Reasoning(text(params.get("delta")) or "")])
+
+    def responded(self) -> None:
+        """An answer of the vendor's is whole."""
+        self._whole = True
+        self._answers += 1
+
+    def rerouted(self, params: Mapping[str, Any]) -> Sequence[Step]:
+        """The vendor lets another model answer."""
+        model = text(params.get("toModel"))
+        return self.begins([Started(model)]) if model else []
+
+    def warned(self, params: Mapping[str, Any]) -> Sequence[Event]:
+        """Among what the CLI warns of may be that it asks its vendor once more."""
+        said = text(params.get("message")) or ""
+        return retried(said, self.now, spoke=self._spoke) if announces_retry(said) else []
+
+    def failing(self, params: Mapping[str, Any]) -> Sequence[Event]:
+        """Something went wrong, which is told again when the turn ends, unless the CLI means to ask
+        its vendor once more."""
+        if params.get("willRetry") is not True:
+            return []
+        error = table(params.get("error"))
+        why = text(error.get("additionalDetails")) or text(error.get("message")) or ""
+        return retried(why, self.now, spoke=self._spoke)
+
+    def completed(self, turn: Mapping[str, Any]) -> Sequence[Step]:
+        """The turn is over."""
+        error = turn.get("error")
+        if error:
+            return coded(table(error), self.now, spoke=self._spoke)
+        if turn.get("status") != "completed":
+            return [Failed(ErrorCode.SPAWN_FAILED, f"codex ended its turn: {turn.get('status')}")]
+        if self._begun and not self._written and not self._spoke:
+            # A message without any text is a refusal, which the CLI drops.
+            return [Done(Finish.CONTENT_FILTER), Ready()]
+        return [*self._last_aside(), Done(), Ready()]
+
+    def _last_aside(self) -> list[Step]:
+        """Where the model said nothing else, its last message is the answer."""
+        if self._spoke or not self._aside:
+            return []
+        return [Text(list(self._aside.values())[-1])]

@@ -1,0 +1,1 @@
+"""What the drivers of several CLIs have in common."""

@@ -1,0 +1,41 @@
+"""What a CLI gets of OLP's own environment: an allow-list, never a list of what to remove."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from olp.providers.base import ProviderContext, ProviderInfo
+
+ALLOWED = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "NODE_EXTRA_CA_CERTS",
+        "SYSTEMROOT",
+    }
+)
+"""Names that every CLI gets from OLP's environment, `LC_*` besides. Everything else is left out:
+a list of what to remove would miss the next secret."""
+
+
+def child_environment(
+    setting: ProviderContext, facts: ProviderInfo, own: Mapping[str, str]
+) -> dict[str, str]:
+    """The whole environment of a CLI: the allowed names, its own login, what the provider sets,
+    and last what the owner wrote into `env`."""
+    env = {
+        name: value
+        for name, value in setting.environ.items()
+        if name in ALLOWED or name.startswith("LC_") or name in facts.passes
+    }
+    env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
+    env["HOME"] = setting.home
+    return env | dict(own) | dict(setting.config.env)

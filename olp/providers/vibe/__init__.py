@@ -1,0 +1,118 @@
+"""Mistral Vibe: `vibe -p` with streaming output, and `vibe-app-server`.
+
+Its tools cannot be taken away, only forbidden one by one, so an entry that shows one ends the
+process. See `vibe_tools` for a model that has tools of the client's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from olp.model import PRIVATE_DIR, Launch, Request
+from olp.providers.base import Driver as BaseDriver
+from olp.providers.base import ProviderContext, adapted
+from olp.providers.shared.environment import child_environment
+from olp.providers.shared.transcript import prompt_of
+from olp.providers.vibe.answer import Driver
+from olp.providers.vibe.config import ASK_FIRST, NEVER, NO_SYSTEM, Wanted, configuration, home
+from olp.providers.vibe.info import FACTS
+from olp.providers.vibe.run import SOCKET
+from olp.providers.vibe.session import VibeSession
+
+_FLAGS = ("-p", "--output", "streaming", "--agent", "olp", "--output-dir", f"{PRIVATE_DIR}/out")
+
+ONE_TURN = ("--max-turns", "1")
+"""Without tools of the client's the model has nothing to come back for."""
+
+GRACE_S = 0.3
+"""How long it may take to end when it is asked to: it would wait for the end of the answer under
+way, and keeps nothing that an abrupt end could spoil."""
+
+
+class Vibe:
+    """The provider: how to start the CLI."""
+
+    facts = FACTS
+
+    def launch(
+        self, request: Request, model: str, setting: ProviderContext, now: datetime
+    ) -> tuple[Launch, Driver]:
+        wanted = Wanted.by(request, model)
+        config = configuration(wanted, setting.config.config)
+        launch = Launch(
+            (*setting.command, *_FLAGS, *ONE_TURN, *setting.config.args),
+            _environment(setting),
+            files=home(config, wanted.system or NO_SYSTEM, NEVER),
+            links=_links(setting),
+            collect=("out/export.json",),
+            grace_s=GRACE_S,
+        )
+        return launch, Driver(prompt_of(request), model, now=now)
+
+    def session(
+        self, setting: ProviderContext, request: Request | None = None, model: str = ""
+    ) -> tuple[Launch, VibeSession]:
+        model = model or setting.config.default_model or FACTS.models[0]
+        owner = setting.config.config
+
+        def configure(wanted: Wanted) -> Mapping[str, object]:
+            return configuration(wanted, owner)
+
+        first = Wanted.by(request, model) if request else Wanted(model)
+        server = _beside(setting.command[0], "vibe-app-server")
+        launch = Launch(
+            (server, *setting.command[1:], "--multiplex"),
+            _environment(setting),
+            files=home(configure(Wanted(model)), NO_SYSTEM, ASK_FIRST),
+            links=_links(setting),
+            grace_s=GRACE_S,
+            socket=SOCKET,
+        )
+        return launch, VibeSession(first, configure)
+
+    def survey(self, setting: ProviderContext) -> Sequence[tuple[Launch, BaseDriver]]:
+        return ()  # it tells neither its models nor what is left of the plan
+
+    def probes(self, setting: ProviderContext) -> Mapping[str, Launch]:
+        env = _environment(setting)
+        return {
+            "version": Launch(
+                (*setting.command, "--version"), env, {"user/.keep": b"", "tmp/.keep": b""}
+            )
+        }
+
+    def mocked(self, setting: ProviderContext, url: str) -> ProviderContext:
+        server = {"name": "mock", "api_base": f"{url}/v1", "backend": "mistral"}
+        models = [{"name": name, "provider": "mock", "alias": name} for name in FACTS.models]
+        config = {
+            "providers": [server | {"api_key_env_var": "MISTRAL_API_KEY"}],
+            "models": models,
+            "vibe_base_url": url,
+            "console_base_url": url,
+        }
+        return adapted(setting, env={"MISTRAL_API_KEY": "dummy"}, config=config)
+
+
+def _beside(program: str, name: str) -> str:
+    """The program `name` in the folder of `program`."""
+    folder, slash, _ = program.rpartition("/")
+    return f"{folder}{slash}{name}"
+
+
+def _environment(setting: ProviderContext) -> dict[str, str]:
+    own = {
+        "VIBE_HOME": f"{PRIVATE_DIR}/home",
+        "HOME": f"{PRIVATE_DIR}/user",
+        "TMPDIR": f"{PRIVATE_DIR}/tmp",
+    }
+    return child_environment(setting, FACTS, own)
+
+
+def _links(setting: ProviderContext) -> dict[str, str]:
+    own = setting.config.login == "own"
+    theirs = setting.environ.get("VIBE_HOME") or f"{setting.home}/.vibe"
+    return {"home/.env": f"{setting.own_home if own else theirs}/.env"}
+
+
+PROVIDER = Vibe()

@@ -1,0 +1,301 @@
+"""One conversation with a waiting Vibe: a channel of `vibe-app-server --multiplex`.
+
+A channel is opened with a configuration of its own, and so for exactly one model, effort, token
+limit, system prompt and set of tools. What the model says comes as entries of a history and as
+patches to them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from olp.events import Done, ErrorCode, Failed, Finish, Reads, Reasoning, Started, Text, Usage
+from olp.model import Media, Message, Request, Role
+from olp.providers.base import Halt, Ready, Step, Write, ended, tried
+from olp.providers.shared.transcript import numbered, system_of, transcript
+from olp.providers.shared.wire import count, line_of, rows, table, text, whole
+from olp.providers.vibe.config import Wanted
+from olp.providers.vibe.info import HARMLESS_ENTRIES, explain
+from olp.providers.vibe.tools import BARRIER, Ask, Calls, Wish
+from olp.providers.vibe.usage import Spent
+
+SOCKET = "s"
+"""Short: the whole path has to fit into 107 bytes, and the private folder's comes before it."""
+
+_SOCKET_PATH = f"~/../{SOCKET}"
+"""Its HOME is a folder beside it."""
+
+WORKSPACE = "/dev/null/work"
+"""Where the model is told to work. Nothing can ever be there: a file that a prompt names with `@`
+is put into it from there, and from nowhere else."""
+
+MORE_REQUESTS = 3
+"""Requests to the vendor beyond the first that one answer may cost, where the model asks for what
+is not there and is told so."""
+
+_TEXT_PATH = re.compile(r"/content/\d+/text|/text")
+
+
+class Run:
+    """The protocol of one channel; `config` is the session's whole configuration."""
+
+    def __init__(self, number: int, wanted: Wanted, config: Mapping[str, Any]) -> None:
+        self.wanted = wanted
+        self.calls = Calls(wanted.tools, parallel=wanted.parallel)
+        self.channel = str(number)
+        self._open: dict[str, Any] | None = {
+            "runId": f"run-{number}",
+            "agentSocket": _SOCKET_PATH,
+            "config": dict(config),
+            "credentials": {},
+        }
+        self._count = 0
+        self._methods: dict[int, str] = {}
+        self._session = ""
+        self._turn = ""
+        self._prompt: list[dict[str, Any]] | None = None
+        self._now: datetime | None = None
+        self._began = False
+        self._said: dict[str, str] = {}
+        self._reads = 0
+        self._spent = self._before = Spent()
+        self.told_bytes = 0
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def _frame(self, message: Mapping[str, Any] | None) -> Write:
+        frame: dict[str, Any] = {"channelId": self.channel, "message": message}
+        if self._open is not None:
+            frame["open"], self._open = self._open, None
+        return Write(line_of(frame))
+
+    def _call(self, method: str, **params: Any) -> Write:
+        self._count += 1
+        self._methods[self._count] = method
+        request = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
+        return self._frame(request)
+
+    def open(self) -> Sequence[Step]:
+        """Begin a session."""
+        me = {"name": "olp", "version": "1", "entrypoint": "programmatic"}
+        able = {"callbackKinds": ["approval"]}
+        agent: dict[str, Any] = {"cwd": WORKSPACE, "agent": "olp", "headless": True}
+        if not self.wanted.tools:
+            agent["maxTurns"] = 1  # without tools the model has nothing to come back for
+        return [
+            self._call("initialize", clientInfo=me, capabilities=able),
+            self._frame({"jsonrpc": "2.0", "method": "initialized", "params": {}}),
+            self._call("session/start", agentConfig=agent),
+        ]
+
+    def close(self) -> Write:
+        """End the conversation, and what the process keeps of it."""
+        return self._frame(None)
+
+    def ask(self, request: Request, now: datetime) -> Sequence[Step]:
+        """Begin with all of `request`: as soon as there is a session."""
+        turns = request.turns or (Message(Role.USER, request.system),)
+        if system := "" if self.wanted.system else system_of(request, describe_format=True):
+            turns = (Message(Role.SYSTEM, system), *turns)
+        return self._say(turns, now)
+
+    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+        """Go on with what is new in `request`."""
+        if self.calls.parked:
+            self._begin(now)
+            self.told_bytes += sum(len(message.text) for message in request.latest)
+            return self._steps(self.calls.give(request.latest))
+        return self._say(request.latest, now)
+
+    def _begin(self, now: datetime) -> None:
+        self._now, self._began, self._before = now, False, self._spent
+
+    def _say(self, turns: Sequence[Message], now: datetime) -> Sequence[Step]:
+        self._begin(now)
+        media = [m for turn in turns for m in turn.media]
+        turns = numbered(turns)
+        told = turns[0].text
+        if len(turns) > 1 or told.lstrip().startswith(("/", "!", "@")):
+            # Between tags nothing is at the beginning, where it could be taken for a command.
+            told = transcript(turns, tools=bool(self.wanted.tools))
+        self.told_bytes += len(told) + sum(len(image.data) for image in media)
+        self._prompt = [{"type": "text", "text": whole(told)}, *map(_image, media)]
+        return self._ask()
+
+    def _ask(self) -> Sequence[Step]:
+        if not self._session or self._prompt is None:
+            return []
+        message, self._prompt = self._prompt, None
+        return [self._call("turn/start", sessionId=self._session, message=message)]
+
+    def interrupt(self) -> Sequence[Step]:
+        """End the answer under way."""
+        if not self._turn:
+            return []
+        turn, self._turn = self._turn, ""
+        return [self._call("turn/interrupt", sessionId=self._session, expectedTurnId=turn)]
+
+    def _steps(self, wishes: Sequence[Wish]) -> list[Step]:
+        return [
+            self._call(one.method, sessionId=self._session, **one.params)
+            if isinstance(one, Ask)
+            else one
+            for one in wishes
+        ]
+
+    # --- what is read --------------------------------------------------------------------------
+
+    def receive(self, message: Mapping[str, Any]) -> Sequence[Step]:
+        """What the CLI says on this channel."""
+        method, number = text(message.get("method")), message.get("id")
+        if method is None:
+            known = self._methods.pop(number, "") if isinstance(number, int) else ""
+            return self._answered(known, message)
+        params = table(message.get("params"))
+        if number is not None:
+            return self._asked(method, number, params)
+        if self._now is None or params.get("sessionId") != self._session:
+            return []
+        return self._told(method, params)
+
+    def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
+        result, error = table(message.get("result")), message.get("error")
+        if method == BARRIER.method:
+            return self._steps(self.calls.all_told(table(error))) + self._parting()
+        if error is not None:
+            return [self._refused(table(error))] if method in _VITAL else []
+        if method != "session/start":
+            return []
+        session = table(table(result.get("state")).get("session"))
+        self._session = text(session.get("id")) or ""
+        return self._ask() or [Ready()]
+
+    def _asked(self, method: str, number: Any, params: Mapping[str, Any]) -> Sequence[Step]:
+        """The CLI wants to know something: whether a tool of its own may be used."""
+        callback = table(params.get("callback"))
+        id = text(callback.get("callbackId"))
+        if method != "callback/call" or id is None:
+            return [ended("vibe", f"asked for {method}"), Halt()]
+        if not self.wanted.tools:
+            return [tried("vibe", str(callback.get("title"))), Halt()]
+        result = {"callbackId": id, "accepted": True}
+        heard = self._frame({"jsonrpc": "2.0", "id": number, "result": result})
+        return [heard, *self._steps(self.calls.wants_own(callback)), *self._parting()]
+
+    def called(self, connection: int, question: Mapping[str, Any]) -> Sequence[Step]:
+        """What it asks on the socket while this conversation is on."""
+        return [*self._steps(self.calls.called(connection, question)), *self._parting()]
+
+    def _told(self, method: str, params: Mapping[str, Any]) -> Sequence[Step]:
+        match method:
+            case "turn/started":
+                self._turn = text(table(params.get("turn")).get("id")) or ""
+            case "history/entryAdded":
+                return self._added(table(params.get("entry")))
+            case "history/entryUpdated":
+                return self._updated(text(params.get("entryId")) or "", rows(params.get("patch")))
+            case "session/statsUpdated":
+                return self._counted(table(params.get("stats")))
+            case "runtime/updated":
+                model = table(table(table(params.get("runtime")).get("config")).get("activeModel"))
+                self._reads = count(model.get("maxContextLength"))
+            case "turn/completed":
+                return self._ended(table(params.get("turn")))
+        return []
+
+    def _added(self, entry: Mapping[str, Any]) -> Sequence[Step]:
+        id, kind = text(entry.get("id")) or "", entry.get("type")
+        if kind == "effect":
+            return self._effect(id, entry)
+        if kind == "reasoning":
+            return self._piece(id, "reasoning", text(entry.get("text")) or "")
+        if kind == "message" and entry.get("role") == "assistant":
+            parts = (text(part.get("text")) or "" for part in rows(entry.get("content")))
+            return self._piece(id, "message", "".join(parts))
+        known = kind in HARMLESS_ENTRIES or kind == "callback"  # which is asked for besides
+        return [] if known else [tried("vibe", str(kind)), Halt()]
+
+    def _piece(self, id: str, kind: str, piece: str) -> Sequence[Step]:
+        self._said[id], self._began = kind, True
+        return [Started(), Text(piece) if kind == "message" else Reasoning(piece)]
+
+    def _updated(self, id: str, patch: Sequence[Mapping[str, Any]]) -> Sequence[Step]:
+        if id not in self._said:
+            return [*self._steps(self.calls.updated(id, patch)), *self._parting()]
+        steps: list[Step] = []
+        for change in patch:
+            path, value = text(change.get("path")) or "", change.get("value")
+            if _TEXT_PATH.fullmatch(path) and change.get("op") == "append":
+                steps += self._piece(id, self._said[id], text(value) or "")
+            if path == "/outcome" and table(value).get("cause") == "retry":
+                # The CLI would ask again by itself: a second request for the same answer.
+                told = "vibe gave up a part of its answer"
+                steps += [Failed(ErrorCode.VENDOR_CUT, told), Halt()]
+        return steps
+
+    def _effect(self, id: str, entry: Mapping[str, Any]) -> Sequence[Step]:
+        self._began = True
+        if not self.wanted.tools:
+            return [tried("vibe", text(entry.get("title")) or "of some name"), Halt()]
+        return [Started(), *self._steps(self.calls.announced(id, entry))]
+
+    def _counted(self, stats: Mapping[str, Any]) -> Sequence[Step]:
+        before, self._spent = self._spent, Spent.told(stats)
+        if self._spent.requests > before.requests:
+            self.calls.next_request()
+        if self._spent.requests - self._before.requests <= 1 + MORE_REQUESTS:
+            return []
+        said = "asked again and again for tools that it was not given"
+        return [ended("vibe", f"let its model go on, which {said}", by_model=True), Halt()]
+
+    def _parting(self) -> list[Step]:
+        """The end of the answer where the model has made its calls, all of them."""
+        return [*self.silent()] if self.calls.take_end() else []
+
+    def silent(self) -> Sequence[Done | Usage | Reads]:
+        """The same where a silence has to tell that these are all."""
+        return [*self._usage(), Done(Finish.TOOL_CALLS)]
+
+    def _ended(self, turn: Mapping[str, Any]) -> Sequence[Step]:
+        self._turn = ""
+        if turn.get("status") == "failed":
+            return [self._failed(table(turn.get("error")))]
+        if turn.get("status") != "completed":
+            return [Failed(ErrorCode.SPAWN_FAILED, f"vibe's turn was {turn.get('status')}")]
+        why = turn.get("stopReason")
+        if why == "limit":
+            return [tried("vibe", "without a word")]  # and was not let to ask its vendor again
+        return [*self._usage(), Done(Finish.LENGTH if why == "length" else Finish.STOP)]
+
+    def _refused(self, error: Mapping[str, Any]) -> Failed:
+        """It does not take what it was told. Of what nothing is known, the client's tools are."""
+        failed = self._failed(error)
+        if failed.trouble is ErrorCode.UNKNOWN and self.wanted.tools:
+            return replace(failed, trouble=ErrorCode.INCAPABLE, param="tools")
+        return failed
+
+    def _failed(self, error: Mapping[str, Any]) -> Failed:
+        said = text(error.get("message")) or "vibe gave no reason"
+        details = table(error.get("details")) or table(error.get("data"))
+        status = count(details.get("httpStatus")) or None
+        code = text(error.get("code"))
+        return explain(said, code, self._now, status=status, began=self._began)
+
+    def _usage(self) -> list[Usage | Reads]:
+        """What the answer cost, and of how long a conversation; nothing where it was not said."""
+        usage = self._spent.since(self._before)
+        told: list[Usage | Reads] = [Reads(self._reads)] if self._reads else []
+        return [*told, usage] if usage.input or usage.output else told
+
+
+_VITAL = ("initialize", "session/start", "turn/start", "callback/result")
+
+
+def _image(media: Media) -> dict[str, Any]:
+    source = {"kind": "inline", "data": media.data}
+    picture = {"source": source, "alias": "image", "mimeType": media.media_type}
+    return {"type": "image", "attachment": picture}

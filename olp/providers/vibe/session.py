@@ -1,0 +1,157 @@
+"""Vibe as a process that waits for its requests: `vibe-app-server --multiplex`.
+
+Each conversation is a channel of it (`vibe_run`). It takes a moment to begin one, so a spare one is
+begun ahead, but not in the moment after an answer, in which the conversation may go on. The system
+prompt is not known then and goes in front of the conversation; a request that the spare one does
+not fit begins its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from olp.events import ErrorCode, Event, Failed
+from olp.model import Request
+from olp.providers.base import OPENING_S, Exit, Put, Reply, Step, ended
+from olp.providers.shared.open_calls import fits
+from olp.providers.shared.wire import line_of, parse_line, text
+from olp.providers.vibe.config import NO_SYSTEM, PROMPT_FILE, Wanted
+from olp.providers.vibe.run import WORKSPACE, Run
+from olp.providers.vibe.tools import HOUR_S, MAX_RESULT_CHARS
+
+MAX_TOLD_BYTES = 4 * 1024 * 1024
+"""What one process is told at most: it keeps some eight times as much in its private folder."""
+
+Configure = Callable[[Wanted], Mapping[str, Any]]
+"""The whole configuration of a session."""
+
+
+class VibeSession:
+    """The protocol of one such process. Its first session is made for `first`."""
+
+    keeps_max_tokens = True
+
+    def __init__(self, first: Wanted, configure: Configure) -> None:
+        self._first = first
+        self._configure = configure
+        self._count = 0
+        self._run: Run | None = None
+        self._spare: Run | None = None
+        self._told_bytes = 0
+
+    def takes(self, request: Request, model: str) -> bool:
+        """Everything but a conversation that the assistant is to go on with."""
+        return request.asks
+
+    def opening_s(self, request: Request) -> float | None:
+        """Text and thinking are told as they come, a call only when it is whole: a long one may be
+        the first that the model writes."""
+        return None if request.tools else OPENING_S
+
+    @property
+    def reusable(self) -> bool:
+        """Until it was told so much: that lies in its folder until it ends."""
+        told = self._run.told_bytes if self._run is not None else 0
+        return self._told_bytes + told < MAX_TOLD_BYTES
+
+    @property
+    def parked(self) -> bool:
+        """Whether the model waits for the results of calls."""
+        return self._run is not None and self._run.calls.parked
+
+    def goes_on(self, request: Request) -> bool:
+        """With what can be handed over: results as the CLI hands them on as they are."""
+        latest, parked = request.latest, self.parked
+        whole = all(len(m.text) <= MAX_RESULT_CHARS and not m.media for m in latest)
+        return fits(latest, parked=parked) and (whole or not parked)
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def start(self) -> Sequence[Step]:
+        return self._begin_spare(self._first)
+
+    def prepare(self) -> Sequence[Step]:
+        return [] if self._spare is not None else self._begin_spare(Wanted(self._first.model))
+
+    def _begin_spare(self, wanted: Wanted) -> Sequence[Step]:
+        self._spare = self._new(wanted)
+        return [_prompt_file(self._spare), *self._spare.open()]
+
+    def _new(self, wanted: Wanted) -> Run:
+        self._count += 1
+        return Run(self._count, wanted, self._configure(wanted))
+
+    def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
+        wanted = Wanted.by(request, model)
+        over, spare = self._run, self._spare
+        self._spare = None
+        # The conversation before is over: what the process keeps of it is given free.
+        steps: list[Step] = [self._leave(over)] if over is not None else []
+        if spare is not None and spare.wanted in (wanted, wanted.plain):
+            self._run = spare
+            return [*steps, *spare.ask(request, now)]
+        if spare is not None:
+            steps.append(self._leave(spare))
+        self._run = self._new(wanted)
+        steps += [_prompt_file(self._run), *self._run.open()]
+        return [*steps, *self._run.ask(request, now)]
+
+    def _leave(self, run: Run) -> Step:
+        self._told_bytes += run.told_bytes
+        return run.close()
+
+    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+        assert self._run is not None
+        return self._run.more(request, now)
+
+    def interrupt(self) -> Sequence[Step]:
+        return self._run.interrupt() if self._run is not None else []
+
+    # --- what is read --------------------------------------------------------------------------
+
+    def receive(self, line: str) -> Sequence[Step]:
+        frame = parse_line(line)
+        run = self._by_channel(text(frame.get("channelId")))
+        message = frame.get("message")
+        if run is None or (message is None and "error" not in frame):
+            return []
+        if isinstance(message, dict):
+            return run.receive(message)
+        said = text(frame.get("error")) or "it closed the conversation"
+        return [Failed(ErrorCode.SPAWN_FAILED, f"vibe: {said}")]
+
+    def _by_channel(self, channel: str | None) -> Run | None:
+        runs = (run for run in (self._run, self._spare) if run is not None)
+        return next((run for run in runs if run.channel == channel), None)
+
+    def called(self, connection: int, line: str) -> Sequence[Step]:
+        """What it asks on its socket, which is one for all conversations: who is there when one
+        begins, and later for results of the one that is on."""
+        question = parse_line(line)
+        newest = self._spare or self._run
+        if newest is None:
+            return [ended("vibe", "asked before it was told anything")]
+        if question.get("method") != "agent/initialize":
+            return (self._run or newest).called(connection, question)
+        told = {
+            "protocolVersion": 2,
+            "workspace": WORKSPACE,
+            "python": "python3",
+            "tools": newest.calls.offered(),
+            "toolTimeoutSeconds": HOUR_S,
+        }
+        answer = {"jsonrpc": "2.0", "id": question.get("id"), "result": told}
+        return [Reply(connection, line_of(answer))]
+
+    def exited(self, exit: Exit) -> Sequence[Event]:
+        if self.parked and exit.code is None and self._run is not None:
+            return self._run.silent()
+        return [Failed(ErrorCode.SPAWN_FAILED, exit.told("vibe"))]
+
+
+def _prompt_file(run: Run) -> Put:
+    parts = (run.wanted.system or NO_SYSTEM, run.calls.advice)
+    prompt = "\n\n".join(part for part in parts if part)
+    return Put(PROMPT_FILE, prompt.encode("utf-8", "replace"))

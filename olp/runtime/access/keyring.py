@@ -1,0 +1,168 @@
+"""The file of the keys, as the server and the `olp keys` commands use it.
+
+A change is one step for everybody: the whole new file is written beside the old one, brought to the
+disk and put in its place, while a lock keeps other changes away. So a reader, or a crash, finds the
+old keys or the new ones. The server looks at the file's identity on every request (which costs
+microseconds) and reads it again when that has changed, so a revoked key is refused at once.
+
+What cannot be read never counts as "no keys": whoever damages or removes the file of a running
+server closes it, and does not open it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from olp.core.keys import keyfile
+from olp.core.keys.key import PREFIX
+from olp.core.keys.keyfile import Keys
+from olp.errors import OLPError
+
+FILE = "keys.json"
+
+MAX_BYTES = 16 * 1024 * 1024
+"""A larger file is none of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """What the file says. `trouble` is set when it cannot be used, and then there are no keys but
+    they are needed all the same."""
+
+    keys: Keys = ()
+    trouble: str | None = None
+
+    @property
+    def on(self) -> bool:
+        """Whether a request needs a key. One that was ever made is enough, revoked or not."""
+        return bool(self.keys) or self.trouble is not None
+
+
+def _read(path: Path) -> tuple[Ring, tuple[int, ...]]:
+    """What the file at `path` says, and its identity."""
+    with path.open("rb") as file:
+        status = os.fstat(file.fileno())
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        return Ring(trouble=f"it is larger than {MAX_BYTES // 1024**2} MiB"), _identity(status)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        trouble = f"others may write to it; `chmod 600 {FILE}` in the state folder"
+        return Ring(trouble=trouble), _identity(status)
+    try:
+        return Ring(keyfile.read(data)), _identity(status)
+    except ValueError as error:
+        return Ring(trouble=f"it cannot be used: {error}"), _identity(status)
+
+
+class Keyring:
+    """The keys in the folder `state`."""
+
+    def __init__(self, state: Path) -> None:
+        self.path = state / FILE
+        self._seen: tuple[int, ...] | None = None
+        self._ring = Ring()
+
+    def look(self) -> Ring:
+        """The keys as they are now."""
+        try:
+            found = _identity(self.path.stat())
+            # Any difference counts, and not only a later time: clocks are set back, and a file
+            # from a backup is older.
+            if found != self._seen:
+                self._ring, self._seen = _read(self.path)
+        except FileNotFoundError:
+            if self._ring.on:
+                gone = "the file of the keys is gone; bring it back, or start OLP again without it"
+                self._ring, self._seen = Ring(trouble=gone), None
+        except OSError as error:
+            self._ring, self._seen = Ring(trouble=f"it cannot be read: {error.strerror}"), None
+        return self._ring
+
+    def change(self, change: Callable[[Keys], Keys]) -> tuple[Keys, Keys]:
+        """Change the keys; what they were, and what they are now. OLPError if the file cannot be
+        read or written: then nothing has changed."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.parent.chmod(0o700)
+            with self._alone():
+                ring = self.look()
+                if ring.trouble is not None:
+                    raise OLPError(f"{self.path}: {ring.trouble}; nothing was changed")
+                keys = change(ring.keys)
+                self._write(keyfile.written(keys), keys)
+        except OSError as error:
+            where = error.filename or self.path
+            raise OLPError(f"the keys cannot be written: {where}: {error.strerror}") from None
+        return ring.keys, keys
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One change at a time. The lock is on a file of its own, since the other one is replaced
+        by each change."""
+        lock = os.open(self.path.with_name(f"{FILE}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for left in self.path.parent.glob(f"{FILE}.new-*"):
+                left.unlink(missing_ok=True)  # by a change that did not get to its end
+            yield
+        finally:
+            os.close(lock)
+
+    def _write(self, data: bytes, keys: Keys) -> None:
+        folder = self.path.parent
+        descriptor, name = tempfile.mkstemp(prefix=f"{FILE}.new-", dir=folder)  # of mode 0600
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            self._read_back(Path(name), keys)
+            Path(name).replace(self.path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        self._settle(folder)
+
+    @staticmethod
+    def _read_back(path: Path, keys: Keys) -> None:
+        """OLPError unless the new file says what it should: what no server could read would lock
+        everybody out."""
+        ring, _ = _read(path)
+        if ring.keys != keys:
+            why = ring.trouble or "it does not say what was written"
+            raise OLPError(f"nothing was changed, since the new file would be unusable: {why}")
+
+    def _settle(self, folder: Path) -> None:
+        """Bring the new name to the disk too; without it a power cut could bring the old file
+        back, and with it a key that was revoked."""
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    return (
+        *(status.st_dev, status.st_ino, status.st_size, status.st_mode),
+        *(status.st_mtime_ns, status.st_ctime_ns),
+    )
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return PREFIX + base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
+
+
+def new_id() -> str:
+    """An id for a new key."""
+    return secrets.token_hex(8)

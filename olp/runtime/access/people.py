@@ -1,0 +1,238 @@
+"""Who asks, what they may ask, and how much of it they have used: the people of this house.
+
+As long as no key was ever made, whoever reaches the port is the owner. From the first key on, every
+request needs one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hmac
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from olp.core.answer.tokens import likely
+from olp.core.keys.key import Key, check_standing, digest_of, find
+from olp.core.keys.key_usage import DayUsage, KeyUsage, Reservation
+from olp.errors import RequestError
+from olp.model import Message, Request, Role
+from olp.runtime.access.keyring import Keyring, Ring
+from olp.runtime.log import Log
+from olp.runtime.usage.store import UsageStore
+
+RECORD_WAIT_S = 1.0
+"""Seconds that a request with a daily limit waits until it is counted on disk. A disk that is slow
+or full then costs the exactness over a crash, and not the answer."""
+
+HOW = "Send one as `Authorization: Bearer olp_…` or as `x-api-key: olp_…`."
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. An owner sees everything, a member what is theirs. What is shared or kept goes by
+    `id`; `key` is None where no key is needed."""
+
+    id: str
+    name: str
+    owner: bool
+    key: Key | None = None
+
+    def may_ask(self, model: str) -> bool:
+        """Whether `model`, the name of a chain or a model, may be asked for."""
+        return self.key is None or self.key.may_ask(model)
+
+    def check_model(self, model: str) -> None:
+        """RequestError 403 if `model` may not be asked for."""
+        if self.key is not None and not self.key.may_ask(model):
+            raise RequestError(
+                f"This key may ask for {', '.join(self.key.chains)}, and for nothing else.",
+                status=403,
+                code="chain_not_allowed",
+                param="model",
+                headers=(("x-should-retry", "false"),),
+            )
+
+    def with_prompt(self, request: Request) -> Request:
+        """`request` with the key's system prompt before everything that the client says. It is a
+        message like any other, and so a part of everything that tells two requests apart."""
+        if self.key is None or not self.key.system_prompt:
+            return request
+        prompt = Message(Role.SYSTEM, self.key.system_prompt)
+        return dataclasses.replace(request, messages=(prompt, *request.messages))
+
+
+OWNER = Caller("owner", "owner", owner=True)
+"""Whoever asks while no key is needed."""
+
+LOCAL = Caller("local", "owner", owner=True)
+"""The owner's own commands on this machine."""
+
+
+class People:
+    """The keys, and what was used with them. `wall` is the time in epoch seconds."""
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        record: UsageStore,
+        log: Log,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._keyring = keyring
+        self._record = record
+        self._log = log
+        self._wall = wall
+        self._ledger = KeyUsage()
+        self._local: str | None = None
+        self._ring = keyring.look()
+
+    def accept_local(self, token: str | None) -> None:
+        """The token by which this machine's owner is known without a key, from now on."""
+        self._local = digest_of(token) if token is not None else None
+
+    @property
+    def ring(self) -> Ring:
+        """The keys as they are now."""
+        ring = self._keyring.look()
+        if ring != self._ring:
+            self._note(ring)
+            self._ring = ring
+        return ring
+
+    def _note(self, ring: Ring) -> None:
+        if ring.trouble is not None:
+            self._log.error("keys_unusable", reason=ring.trouble)
+        elif ring.on and not self._ring.on:
+            self._log.warn("keys_on", keys=len(ring.keys))
+        else:
+            self._log.info("keys_changed", keys=len(ring.keys))
+
+    # --- who asks ------------------------------------------------------------------------------
+
+    def caller(self, tokens: Sequence[str], ring: Ring) -> Caller:
+        """Who sent `tokens`, by the keys of `ring`; RequestError if nobody may be served with
+        them."""
+        if not ring.on:
+            return OWNER
+        if len(tokens) > 1:
+            raise RequestError(
+                f"Several different keys were sent. {HOW}", status=400, code="several_keys"
+            )
+        if not tokens:
+            raise _no_key()
+        if self._local is not None and hmac.compare_digest(self._local, digest_of(tokens[0])):
+            return LOCAL
+        if ring.trouble is not None:
+            raise RequestError(
+                "The server cannot read its keys, and so refuses every request. The owner can see "
+                "why with `olp keys list`.",
+                status=503,
+                code="keys_unusable",
+            )
+        key = find(ring.keys, tokens[0])
+        if key is None:
+            raise RequestError(
+                f"This key is not known here. {HOW} The owner makes one with `olp keys add NAME`.",
+                status=401,
+                code="invalid_api_key",
+                headers=(("WWW-Authenticate", "Bearer"),),
+            )
+        check_standing(key, self._wall())
+        return Caller(key.id, key.name, key.owner, key)
+
+    # --- how much ------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def admitted(
+        self, caller: Caller, background: str | None, request: Request
+    ) -> AsyncIterator[Reservation]:
+        """Let one request in, as long as the block runs; RequestError if it is over a limit."""
+        now, key = self._now(), caller.key
+        job = background is not None
+        tokens = likely(request) if key is not None and key.daily_tokens is not None else 0
+        with self._ledger.enter(caller.id, key, now, background=job, tokens=tokens) as entry:
+            self._record.count_person(_day(now), caller.id, DayUsage(1, 0, int(job)))
+            if key is not None and key.daily_requests is not None:
+                await self._counted()
+            yield entry
+
+    async def spend(self, person: str, tokens: int) -> None:
+        """An answer for `person`, by the key's id, cost so much. What they are limited in is on
+        disk before the answer's last word goes out."""
+        self.note_spent(person, tokens)
+        keys = (key for key in self._ring.keys if key.id == person)
+        if any(key.daily_tokens is not None for key in keys):
+            await self._counted()
+
+    def note_spent(self, person: str, tokens: int) -> None:
+        """The same for an answer that nobody waits for any more."""
+        day = _day(self._now())
+        self._ledger.spend(day, person, tokens)
+        self._record.count_person(day, person, DayUsage(0, tokens, 0))
+
+    async def _counted(self) -> None:
+        """Wait until what was counted is on disk."""
+        await asyncio.wait({asyncio.wrap_future(self._record.written())}, timeout=RECORD_WAIT_S)
+
+    def _now(self) -> datetime:
+        """The local time; the ledger is ready for its day."""
+        now = datetime.fromtimestamp(self._wall())
+        if not self._ledger.knows(_day(now)):
+            self._ledger.begin(_day(now), self._record.people(_day(now)))
+        return now
+
+    # --- what is told --------------------------------------------------------------------------
+
+    def used(self, caller: Caller) -> dict[str, Any]:
+        """What one person has used today, and of what."""
+        count = self._ledger.count(_day(self._now()), caller.id)
+        key = caller.key
+        return {
+            "name": caller.name,
+            "owner": caller.owner,
+            "today": dataclasses.asdict(count),
+            "in_flight": self._ledger.in_air(caller.id),
+            "limits": limits_of(key) if key is not None else {},
+        }
+
+    def report(self) -> Mapping[str, Any]:
+        """Everybody, for the owner."""
+        ring = self.ring
+        active = [key for key in ring.keys if key.state(self._wall()) == "active"]
+        everybody = [Caller(key.id, key.name, key.owner, key) for key in active]
+        return {
+            "keys": "unusable" if ring.trouble else "on" if ring.on else "off",
+            "trouble": ring.trouble,
+            "people": [self.used(caller) for caller in everybody or ([] if ring.on else [OWNER])],
+        }
+
+
+def limits_of(key: Key) -> dict[str, Any]:
+    """What is limited, without what is not."""
+    limits = {
+        "chains": list(key.chains) or None,
+        "daily_requests": key.daily_requests,
+        "daily_tokens": key.daily_tokens,
+        "concurrent": key.concurrent,
+        "hours": key.hours,
+        "expires_at": key.expires_at,
+    }
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def _no_key() -> RequestError:
+    return RequestError(
+        f"A key is needed here. {HOW} The owner makes one with `olp keys add NAME`.",
+        status=401,
+        code="missing_api_key",
+        headers=(("WWW-Authenticate", "Bearer"),),
+    )
+
+
+def _day(now: datetime) -> str:
+    return now.date().isoformat()

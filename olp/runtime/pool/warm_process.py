@@ -1,0 +1,123 @@
+"""What the pool keeps account of: the processes that wait, and what is known of each CLI."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from olp.model import Request
+from olp.providers.base import Preparing, Session
+from olp.runtime.process.memory import resident_mb
+from olp.runtime.process.worker import Worker
+
+
+@dataclass(slots=True, eq=False)
+class WarmProcess:
+    """One such process. `kept` is what the CLI had told of itself by then (see
+    `Setting`); `conversation` is the one it last had, as it stands after its answer, and `caller`
+    is whose; `parked` says that it waits for the results of calls of the client's tools."""
+
+    provider: str
+    worker: Worker
+    session: Session
+    kept: Mapping[str, str]
+    born_at: float
+    used_at: float = 0.0
+    busy: bool = False
+    caller: str = ""
+    conversation: str | None = None
+    parked: bool = False
+    watch: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.used_at = self.used_at or self.born_at
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits and lives."""
+        return not self.busy and self.worker.alive
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether it can take a conversation that is new to it."""
+        if self.parked:
+            return False
+        known = self.conversation is not None and not self.session.reusable
+        return self.idle and self.worker.ready and not known
+
+    def prepare(self) -> None:
+        """Get ready for another conversation."""
+        if not self.worker.ready and isinstance(self.session, Preparing):
+            self.worker.carry_out(self.session.prepare)
+
+    async def unwatch(self) -> None:
+        """Let nobody else read what it says."""
+        watch, self.watch = self.watch, None
+        if watch is not None:
+            watch.cancel()
+            await asyncio.wait({watch})
+
+
+@dataclass(slots=True)
+class ProviderPool:
+    """What the pool knows of one provider. `surveyed` says that it was asked about itself, and
+    `tended` that it will be looked at in a moment."""
+
+    warm: int
+    surveyed: bool = False
+    seats: list[WarmProcess] = field(default_factory=list)
+    booting: int = 0
+    proven: bool = False
+    tended: bool = False
+    failures: int = 0
+    not_before: float = 0.0
+    trouble: str | None = None
+
+    @property
+    def missing(self) -> int:
+        """How many more should be started."""
+        ready = sum(seat.can_begin for seat in self.seats)
+        coming_back = sum(seat.busy and seat.session.reusable for seat in self.seats)
+        missing = self.warm - ready - self.booting - coming_back
+        if self.warm and not (ready or self.booting):
+            return max(missing, 1)  # the next request may come before any of them is back
+        return missing
+
+    def going_on(self, known: str | None, request: Request) -> WarmProcess | None:
+        """The one that has the conversation `known` and can go on with it."""
+        if known is None:
+            return None
+        idle = (s for s in self.seats if s.idle and s.conversation == known)
+        return next((s for s in idle if s.session.goes_on(request)), None)
+
+    def free(self, model: str, request: Request) -> WarmProcess | None:
+        """One that can answer at once."""
+        fit = [s for s in self.seats if s.can_begin and s.session.takes(request, model)]
+        # One without a conversation first, then the one whose conversation is the oldest.
+        return min(fit, key=lambda s: (s.conversation is not None, s.used_at), default=None)
+
+    def soon_free(self, model: str, request: Request) -> WarmProcess | None:
+        """One that prepares for another conversation: sooner ready than a process that starts."""
+        busy = (s for s in self.seats if s.idle and not (s.worker.ready or s.parked))
+        fit = (s for s in busy if s.session.reusable and s.session.takes(request, model))
+        return next(fit, None)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether any process has a conversation."""
+        return any(seat.conversation is not None for seat in self.seats)
+
+    def report(self) -> dict[str, Any]:
+        """What there is of it; memory in MB."""
+        return {
+            "warm": self.warm,
+            "ready": sum(seat.can_begin for seat in self.seats),
+            "busy": sum(seat.busy for seat in self.seats),
+            "conversations": sum(s.conversation is not None for s in self.seats),
+            "parked": sum(s.parked for s in self.seats),
+            "starting": self.booting,
+            "memory_mb": round(sum(resident_mb(s.worker.pid) for s in self.seats)),
+            "trouble": self.trouble,
+        }

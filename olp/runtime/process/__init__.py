@@ -1,0 +1,1 @@
+"""Starting CLIs, reading them, and ending them with everything they started."""

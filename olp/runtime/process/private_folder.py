@@ -1,0 +1,160 @@
+"""The private folder of one launch: its files, its links to a login, and what is left in it.
+
+A CLI may replace a linked login file by a new one instead of writing through the link (a refreshed
+token, written safely, is a rename). What it left in the link's place is carried back to the user's
+own file, so that the new token is not lost with the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from olp.model import PRIVATE_DIR, Launch
+from olp.runtime.process.removal import remove
+
+DYING_S = 3.0
+"""Seconds that the rest of a killed process group may take to be gone."""
+
+LOGIN_LIMIT = 1024 * 1024
+"""Bytes of a login that is carried back."""
+
+COLLECT_LIMIT = 16 * 1024 * 1024
+"""Bytes of a collected file that are read."""
+
+
+class PrivateFolder:
+    """A folder of mode 0700 that lives as long as its process."""
+
+    def __init__(self, base: Path, prefix: str, launch: Launch) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+        self._launch = launch
+        try:
+            self._fill()
+        except BaseException:
+            remove(self.path)
+            raise
+
+    def _fill(self) -> None:
+        for name, data in self._launch.files.items():
+            _write_private(self._inside(name), data)
+        for name, target in self._launch.links.items():
+            if Path(target).exists():
+                self._inside(name).symlink_to(target)
+            else:
+                self._inside(name)
+
+    def _inside(self, name: str) -> Path:
+        """Where `name` is, its folders made one by one: `parents=True` would make them for all."""
+        folder = self.path
+        for part in Path(name).parts[:-1]:
+            folder = folder / part
+            folder.mkdir(mode=0o700, exist_ok=True)
+        return self.path / name
+
+    def argv(self) -> list[str]:
+        """The launch's arguments, with this folder's path in them."""
+        return [word.replace(PRIVATE_DIR, str(self.path)) for word in self._launch.argv]
+
+    def env(self) -> dict[str, str]:
+        """The launch's environment, with this folder's path in it."""
+        return {
+            name: value.replace(PRIVATE_DIR, str(self.path))
+            for name, value in self._launch.env.items()
+        }
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write a file, in the place of one of that name; OSError if that is not possible."""
+        path = self._inside(name)
+        path.unlink(missing_ok=True)
+        _write_private(path, data)
+
+    def collect(self) -> Mapping[str, bytes]:
+        """The files that the launch wanted back, as far as they are there."""
+        found: dict[str, bytes] = {}
+        for name in self._launch.collect:
+            with contextlib.suppress(OSError), (self.path / name).open("rb") as file:
+                found[name] = file.read(COLLECT_LIMIT)
+        return found
+
+    def close(self) -> None:
+        """Carry a new login back, and remove the folder."""
+        for name, target in self._launch.links.items():
+            path = self.path / name
+            if _is_login(path):
+                _carry_back(path, Path(target).resolve())
+        _remove_dying(self.path)
+
+
+def sweep(patterns: Sequence[str], pid: int) -> None:
+    """Remove what a process that is gone has left outside of its folder."""
+    for pattern in patterns:
+        path = Path(pattern.replace("{pid}", str(pid)).replace("{uid}", str(os.getuid())))
+        with contextlib.suppress(OSError):
+            for found in sorted(path.parent.glob(path.name)):
+                remove(found)
+
+
+def _is_login(path: Path) -> bool:
+    """Whether what is there could be one: whatever else a CLI has put there stays here."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size <= LOGIN_LIMIT
+
+
+def _remove_dying(folder: Path) -> None:
+    """Remove it, also if what was killed with its CLI still writes there as it dies."""
+    until = time.monotonic() + DYING_S
+    while not remove(folder) and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+def _write_private(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+
+
+def _carry_back(path: Path, target: Path) -> None:
+    """Put the file `path` in place of `target`, unless that is newer, in one step: a reader sees
+    the old or the new one and never a half.
+
+    Several processes may have got a new token at the same time, and each would take the others'
+    for its own work. So they go one after another, and a file keeps the time at which its CLI
+    wrote it, by which the newest wins.
+    """
+    with contextlib.suppress(OSError):
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _alone_in(target.parent):
+            if target.exists() and path.stat().st_mtime_ns < target.stat().st_mtime_ns:
+                return
+            descriptor, name = tempfile.mkstemp(prefix=f"{target.name}.olp-", dir=target.parent)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(path.read_bytes())
+                shutil.copystat(path, name)
+                Path(name).chmod(0o600)
+                Path(name).replace(target)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keeps every other user of this function out of `folder`, in this process and in others."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,232 @@
+"""The folders of this run of the server, and the sweep after a run that could not clean up.
+
+Every run has an id. It stands in the environment of each process that the run starts and in the
+name of each private folder, and a file named after it is locked for as long as the run lives. A
+run whose file is no longer locked is over, however it ended: what carries its id is ended and
+removed. That needs no book-keeping per process, and finds grandchildren too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import signal
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import platformdirs
+
+from olp.errors import StartError
+from olp.runtime.process import child as process
+from olp.runtime.process.removal import empty, remove
+from olp.runtime.process.worker import RUN_VARIABLE
+
+
+class RunFolder:
+    """Opened once per run. `state` keeps what outlives it; `within` is a folder above it that is
+    this user's alone as well."""
+
+    def __init__(self, state: Path | None = None, within: Path | None = None) -> None:
+        self.state = state or default_state()
+        self._above = (within,) if within else ()
+        self.run_id = secrets.token_hex(8)
+        self._runtime = _runtime_folder(self.state)
+        self.work = _work_folder(self._runtime)
+        self.private = self._runtime / "private"
+        self._runs = self.state / "runs"
+        self._lock: int | None = None
+        self._serving: int | None = None
+
+    def open(self) -> int:
+        """Make the folders and take this run's lock; how many left-over processes were ended.
+
+        StartError if the folders cannot be made, written or emptied.
+        """
+        for folder in (*self._above, self.state, self.work, self.private, self._runs):
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+            except OSError as error:
+                raise StartError(f"cannot use the folder {folder}: {error.strerror}") from None
+            if not os.access(folder, os.W_OK):
+                raise StartError(f"cannot write in the folder {folder}")
+        if not empty(self.work):
+            raise StartError(
+                f"{self.work} is where the CLIs run, and OLP cannot remove what is in it"
+            )
+        with self._alone():
+            swept = self._sweep()
+            self._lock = os.open(self._runs / self.run_id, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return swept
+
+    def serve(self) -> None:
+        """Be the one server over these folders, as long as the run lives; StartError if there is
+        another. Limits, slots and holds are counted in a server's memory: two would let twice as
+        much through."""
+        serving = os.open(self.state / "serving", os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(serving, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(serving)
+            raise StartError(
+                f"a server runs over the folder {self.state} already, and two would count limits "
+                'twice; stop it, or give this one a folder of its own: state_dir = "…" in [server]'
+            ) from None
+        self._serving = serving
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One start at a time: another's sweep must not find this run's file before its lock."""
+        descriptor = os.open(self._runs, os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """The run is over: end what it left, and give its lock back."""
+        if self._lock is None:
+            return
+        self._remove(self.run_id)
+        os.close(self._lock)
+        self._lock = None
+        if self._serving is not None:
+            os.close(self._serving)
+            self._serving = None
+        if not in_use(self.state):
+            with contextlib.suppress(OSError):
+                self.work.rmdir()
+
+    async def tidy(self) -> None:
+        """Empty the working directory: what one request's CLI left is nothing for another's. It is
+        made anew where the system has cleared its folder for temporary files."""
+        with contextlib.suppress(OSError):
+            if not self.work.is_dir():
+                self.work = _work_folder(self._runtime)
+                self.work.mkdir(mode=0o700)
+            if any(self.work.iterdir()):
+                await asyncio.to_thread(empty, self.work)
+
+    def alive(self, run_id: str) -> bool:
+        """Whether the run with this id still is."""
+        return _locked(self._runs / run_id)
+
+    def _sweep(self) -> int:
+        ended = 0
+        for file in self._runs.iterdir():
+            try:
+                descriptor = os.open(file, os.O_RDWR)
+            except FileNotFoundError:
+                # That run has just ended by itself.
+                continue
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            else:
+                ended += self._remove(file.name)
+            finally:
+                os.close(descriptor)
+        return ended
+
+    def _remove(self, run_id: str) -> int:
+        processes = [pid for pid in marked(run_id) if pid != os.getpid()]
+        for pid in processes:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        for folder in self.private.glob(f"{run_id}-*"):
+            remove(folder)
+        (self._runs / run_id).unlink(missing_ok=True)
+        return len(processes)
+
+
+def default_state() -> Path:
+    """The folder of this system for what a program keeps."""
+    return Path(platformdirs.user_state_dir("olp"))
+
+
+def in_use(state: Path) -> bool:
+    """Whether a server runs on this folder now."""
+    try:
+        files = list((state / "runs").iterdir())
+    except OSError:
+        return False
+    return any(_locked(file) for file in files)
+
+
+def _locked(file: Path) -> bool:
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _runtime_folder(state: Path) -> Path:
+    """Where CLIs run and private folders are made: in memory where the system offers it. A CLI
+    may tell its vendor the path, and that one does not carry the user's name."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and os.access(runtime, os.W_OK):
+        return Path(runtime) / "olp"
+    return state
+
+
+_TEMPORARY = Path("/tmp")
+
+
+def _work_folder(runtime: Path) -> Path:
+    """The working directory of every CLI. Claude Code tells its model the path, and has no switch
+    for that; so the path is always the same, says nothing of this machine's user, and says that it
+    is not where the client works. Where it is somebody else's, one of OLP's own is taken."""
+    mark = hashlib.sha256(os.fsencode(runtime)).hexdigest()[:8]
+    folder = _TEMPORARY / f"olp-empty-{mark}"
+    return folder if _TEMPORARY.is_dir() and _is_free(folder) else runtime / "work"
+
+
+def _is_free(folder: Path) -> bool:
+    """Whether nobody else could have put anything there."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+
+
+def marked(run_id: str) -> Iterable[int]:
+    """The ids of the processes whose environment carries `run_id`."""
+    mark = f"{RUN_VARIABLE}={run_id}"
+    if sys.platform == "linux":
+        yield from _marked_in_proc(mark.encode())
+    else:
+        yield from _marked_by_ps(mark)
+
+
+def _marked_in_proc(mark: bytes) -> Iterable[int]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    yield int(entry.name)
+
+
+def _marked_by_ps(mark: str) -> Iterable[int]:
+    """`ps e` shows the environment of the user's own processes on the BSDs and macOS."""
+    for line in process.output_of(["ps", "axeww", "-o", "pid=,command="]).splitlines():
+        if mark in line.split():
+            yield int(line.split(maxsplit=1)[0])

@@ -1,0 +1,142 @@
+"""The CLIs of this house, ready to be started: providers with their settings and clocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from olp.core.routing.capabilities import able, lacking, only_by_session
+from olp.core.routing.walk import Timeouts
+from olp.events import ErrorCode, Failed
+from olp.model import Capability, Hop, Request
+from olp.providers.base import Provider, ProviderContext, Session
+from olp.runtime.process.worker import RunFolders, Worker
+from olp.runtime.serving import survey_files as kept
+from olp.runtime.tasks import Tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One CLI that can be asked. `max_concurrent` is its number of slots."""
+
+    provider: Provider
+    setting: ProviderContext
+    clocks: Timeouts
+    max_concurrent: int
+
+
+class Fleet:
+    """Makes workers. `clock` is steady and in seconds; `now` gives the local time; `kept_folder`
+    is where files for later launches are kept."""
+
+    def __init__(
+        self,
+        members: Mapping[str, Member],
+        place: RunFolders,
+        tasks: Tasks,
+        clock: Callable[[], float],
+        now: Callable[[], datetime],
+        kept_folder: Path,
+    ) -> None:
+        self._kept = kept_folder
+        self.members = dict(members)
+        self._place = place
+        self._tasks = tasks
+        self._clock = clock
+        self._now = now
+
+    @property
+    def clocks(self) -> Mapping[str, Timeouts]:
+        """Each provider's clocks."""
+        return {name: member.clocks for name, member in self.members.items()}
+
+    @property
+    def limits(self) -> Mapping[str, int]:
+        """Each provider's number of slots."""
+        return {name: member.max_concurrent for name, member in self.members.items()}
+
+    def worker(self, hop: Hop, request: Request) -> Worker:
+        """A worker for one attempt; it starts when its `async with` block is entered."""
+        member = self.members[hop.provider]
+        launch, driver = member.provider.launch(request, hop.model, member.setting, self._now())
+        facts = member.provider.facts
+        return Worker(
+            launch,
+            driver,
+            self._place,
+            self._tasks,
+            self._clock,
+            keeps_max_tokens=facts.keeps_max_tokens,
+            opening_s=facts.opening_s,
+            conversation="replayed" if len(request.turns) > 1 else "new",
+        )
+
+    def waiting(
+        self, provider: str, request: Request | None = None, model: str = ""
+    ) -> tuple[Worker, Session] | None:
+        """A worker that is to wait for its request, and its protocol; None if the CLI cannot. One
+        for a `request` that a one-shot cannot answer is made for it."""
+        member = self.members[provider]
+        made = member.provider.session(member.setting, request, model)
+        if made is None:
+            return None
+        launch, session = made
+        worker = Worker(
+            launch,
+            session,
+            self._place,
+            self._tasks,
+            self._clock,
+            keeps_max_tokens=session.keeps_max_tokens,
+        )
+        return worker, session
+
+    def lacking(self, hop: Hop, request: Request) -> Failed | None:
+        """Why `hop` cannot be asked for this, if it cannot."""
+        member = self.members[hop.provider]
+        facts = member.provider.facts
+        if failed := lacking(request, facts.title, facts.can):
+            return failed
+        oneshot = member.setting.config.transport == "oneshot"
+        if oneshot and only_by_session(request):
+            told = f'{facts.title} can do this with transport = "auto" alone'
+            return Failed(ErrorCode.INCAPABLE, told, param="tools" if request.tools else "messages")
+        return None
+
+    def can(self, hop: Hop) -> Sequence[Capability]:
+        """What a request may need of it."""
+        member = self.members[hop.provider]
+        oneshot = member.setting.config.transport == "oneshot"
+        return able(member.provider.facts.can, oneshot=oneshot)
+
+    def context(self, hop: Hop) -> int | None:
+        """The tokens that the owner says its model can read."""
+        return self.members[hop.provider].setting.config.context.get(hop.model)
+
+    def kept(self, provider: str) -> Mapping[str, str]:
+        """The files that the provider's launches are given now, by name."""
+        return self.members[provider].setting.kept
+
+    def now(self) -> datetime:
+        """The local time."""
+        return self._now()
+
+    def surveyors(self, provider: str) -> Sequence[Worker]:
+        """Workers that ask a CLI about itself, at no cost; none if it cannot be asked."""
+        member = self.members[provider]
+        return [
+            Worker(launch, driver, self._place, self._tasks, self._clock)
+            for launch, driver in member.provider.survey(member.setting)
+        ]
+
+    def keep(self, provider: str, name: str, data: bytes) -> None:
+        """Keep a file for the provider's later launches; a disk that is full costs only that."""
+        member = self.members[provider]
+        try:
+            path = kept.write(self._kept, member.setting.command, name, data)
+        except OSError:
+            return
+        files = {**member.setting.kept, name: str(path)}
+        self.members[provider] = replace(member, setting=replace(member.setting, kept=files))

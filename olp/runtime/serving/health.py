@@ -1,0 +1,115 @@
+"""How the providers really are: by what their last requests did, and how long ago."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from olp.core.admission.admission import Admission
+from olp.core.admission.quota import Reading
+from olp.core.days import day_of
+from olp.core.routing.chains import Catalogue
+from olp.events import ErrorCode
+from olp.runtime.pool.pool import Pool
+from olp.runtime.serving.fleet import Fleet
+from olp.runtime.usage.store import UsageStore
+
+DOWN = frozenset({"failing", "used_up"})
+"""States of a provider that cannot answer now."""
+
+
+class Health:
+    """Reports on one service. `started` and `clock` are steady seconds, `wall` epoch seconds."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        pool: Pool,
+        books: Admission,
+        record: UsageStore,
+        started: float,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self._fleet = fleet
+        self._pool = pool
+        self._books = books
+        self._record = record
+        self._started = started
+        self._clock = clock
+        self._wall = wall
+
+    def report(self, catalogue: Catalogue, in_flight: int) -> dict[str, Any]:
+        """Everything, for the owner."""
+        now, wall = self._clock(), self._wall()
+        providers = {name: self._provider(name, now, wall) for name in self._fleet.members}
+        usable = any(report["state"] not in DOWN for report in providers.values())
+        return {
+            "status": "ok" if usable else "failing",
+            "uptime_s": round(now - self._started),
+            "in_flight": in_flight,
+            "record": self._record.trouble or "ok",
+            "record_lost": self._record.lost,
+            "providers": providers,
+            "chains": {
+                name: [str(hop) for hop in chain.hops] for name, chain in catalogue.chains.items()
+            },
+        }
+
+    def summary(self, chains: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+        """For somebody who may ask for `chains` alone: their hops, and whether one can answer."""
+        now, wall = self._clock(), self._wall()
+        told = {}
+        for name, hops in chains.items():
+            states = {self._books.state(hop.partition("/")[0], now, wall) for hop in hops}
+            told[name] = {"hops": list(hops), "ok": not states <= DOWN}
+        usable = any(chain["ok"] for chain in told.values()) or not told
+        return {"status": "ok" if usable else "failing", "chains": told}
+
+    def _provider(self, name: str, now: float, wall: float) -> dict[str, Any]:
+        books = self._books
+        day = day_of(wall)
+        member = self._fleet.members[name]
+        report = books.vitals.report(name, now)
+        failure = report["last_failure"]
+        if failure and failure["code"] == ErrorCode.AUTH_MISSING:
+            report["fix"] = member.provider.facts.login
+        return {
+            **report,
+            "state": books.state(name, now, wall),
+            "waiting": self._pool.report(name),
+            "slots": {"active": books.slots.active[name], "max": books.slots.limits[name]},
+            "queued": books.queue.waiting(name),
+            "quota": {
+                "requests_today": books.quota.requests(name, day),
+                "windows": [_window(r, wall) for r in books.quota.readings(name)],
+                "holds": [
+                    {
+                        "model": scope[1],
+                        "next_probe_s": round(left),
+                        "resets_at": resets_at,
+                        "reason": reason,
+                    }
+                    for scope, left, resets_at, reason in books.holds.report(now)
+                    if scope[0] == name
+                ],
+            },
+            "open_circuits": [
+                {"model": hop.model, "next_try_s": round(left)}
+                for hop, left in books.breaker.open_circuits(now)
+                if hop.provider == name
+            ],
+        }
+
+
+def _window(reading: Reading, wall: float) -> dict[str, Any]:
+    window = reading.window
+    return {
+        "name": window.name,
+        "model": window.model,
+        "used_percent": round(window.used, 1),
+        "resets_at": window.resets_at,
+        "age_s": round(wall - reading.at),
+        "source": reading.source,
+        "fresh": reading.fresh(wall),
+    }

@@ -1,0 +1,1 @@
+"""The usage store: request log, traces, counters and reports. No content."""

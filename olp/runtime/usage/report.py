@@ -1,0 +1,276 @@
+"""Reads the book: who used how much, and the requests one by one.
+
+Whole days come from the sums that the record keeps as it goes; only a day of which a part is asked
+for is added up from its requests. So the answer takes milliseconds however large the book is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from olp.core.keys.time_range import TimeRange, time_range
+from olp.errors import RequestError
+from olp.runtime.access.people import Caller
+from olp.runtime.usage.entries import RequestRow
+from olp.runtime.usage.store import UsageStore
+
+By = Literal["person", "provider", "model", "day"]
+BY: Sequence[By] = get_args(By)
+
+SINCE = "7d"
+"""Where nobody says since when."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """What several requests came to. `gone` hung up; `fallbacks` were answered by a later hop;
+    `costed` are those whose CLI stated a cost, `began` those that had a first content, after
+    `first_ms` in all; `estimated` are those whose tokens OLP had to guess."""
+
+    requests: int = 0
+    answered: int = 0
+    refused: int = 0
+    gone: int = 0
+    background: int = 0
+    fallbacks: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    cache_written: int = 0
+    reasoning: int = 0
+    estimated: int = 0
+    cost: float = 0.0
+    costed: int = 0
+    first_ms: int = 0
+    began: int = 0
+    total_ms: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def add(self, other: Totals) -> None:
+        """The other one too."""
+        for name in COLUMNS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def told(self) -> dict[str, Any]:
+        """For JSON: averages in place of what only makes averages."""
+        tried = self.requests - self.refused
+        failed = tried - self.answered - self.gone
+        return {
+            **{name: getattr(self, name) for name in COLUMNS[:2]},
+            "failed": failed,
+            **{name: getattr(self, name) for name in COLUMNS[2:12]},
+            "cost_estimate_usd": round(self.cost, 6) if self.costed else None,
+            "requests_with_cost": self.costed,
+            "first_content_ms": round(self.first_ms / self.began) if self.began else None,
+            "total_ms": round(self.total_ms / tried) if tried else None,
+            "bytes_in": self.bytes_in,
+            "bytes_out": self.bytes_out,
+        }
+
+
+COLUMNS = tuple(field.name for field in fields(Totals))
+
+FROM_ROWS = {
+    "requests": "count(*)",
+    "answered": "sum(outcome = 'answered')",
+    "refused": "sum(outcome = 'refused')",
+    "gone": "sum(outcome = 'left')",
+    "background": "sum(background != '')",
+    "fallbacks": "sum(hops > 0 AND outcome = 'answered')",
+    "cost": "total(cost)",
+    "costed": "count(cost)",
+    "first_ms": "ifnull(sum(first_ms), 0)",
+    "began": "count(first_ms)",
+}
+"""How a column of the sums is made from requests, where it is not simply their sum."""
+
+Names = Mapping[str, str]
+"""What each person is called, by the id of their key."""
+
+
+class UsageReport:
+    """The book in `record`. `names` go before the names under which people last asked."""
+
+    def __init__(
+        self, record: UsageStore, names: Names | None = None, wall: Callable[[], float] = time.time
+    ) -> None:
+        self._record = record
+        self._wall = wall
+        told = {str(key): str(name) for key, name in record.read("SELECT person, name FROM names")}
+        self._names = {**told, **(names or {})}
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing could be read, if that is so."""
+        return self._record.trouble
+
+    def name(self, person: str) -> str:
+        """What the person with this id is called."""
+        return self._names.get(person, person)
+
+    def ids(self, name: str) -> list[str]:
+        """The ids of everybody who is called `name`: somebody may have had several keys."""
+        return [key for key, called in self._names.items() if called.lower() == name.lower()]
+
+    def known(self) -> Sequence[str]:
+        """Everybody's name, each once."""
+        return sorted(set(self._names.values()))
+
+    # --- how much ------------------------------------------------------------------------------
+
+    def usage(
+        self, by: By, when: TimeRange, persons: Collection[str] | None = None
+    ) -> dict[str, Totals]:
+        """The sums by `by`, the largest first (days in their order). `persons` are ids."""
+        found: dict[str, Totals] = {}
+        models = self._models() if by == "model" else {}
+        for key, more, total in self._sums(by, when, persons):
+            key = models.get((more, key), key)
+            name = self.name(key) if by == "person" else f"{more}/{key}" if more else key
+            found.setdefault(name or "none", Totals()).add(total)
+        if by == "day":
+            return dict(sorted(found.items()))
+        return dict(sorted(found.items(), key=lambda item: -item[1].requests))
+
+    def _models(self) -> Mapping[tuple[str, str], str]:
+        """What each model is really called, by provider and by the name that chains have for it."""
+        rows = self._record.read("SELECT provider, name, model FROM models")
+        return {(str(row[0]), str(row[1])): str(row[2]) for row in rows}
+
+    def _sums(
+        self, by: By, when: TimeRange, persons: Collection[str] | None
+    ) -> Iterable[tuple[str, str, Totals]]:
+        key = f"{by}, {'provider' if by == 'model' else repr('')}"
+        who, values = _among(persons)
+        whole = ", ".join(f"sum({name})" for name in COLUMNS)
+        parts = ", ".join(FROM_ROWS.get(name, f"sum({name})") for name in COLUMNS)
+        queries = []
+        for table, wanted, bounds in _pieces(when):
+            columns = whole if table == "sums" else parts
+            queries.append(
+                f"SELECT {key}, {columns} FROM {table} WHERE {wanted}{who} GROUP BY 1, 2"
+            )
+            values |= bounds
+        for row in self._record.read(" UNION ALL ".join(queries), values):
+            yield str(row[0]), str(row[1]), Totals(*row[2:])
+
+    def told(
+        self, by: By, when: TimeRange, persons: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        """The sums by `by` and their total, for JSON."""
+        groups = self.usage(by, when, persons)
+        total = Totals()
+        for one in groups.values():
+            total.add(one)
+        return {
+            "by": by,
+            "since": when.since.isoformat() if when.since else None,
+            "until": when.until.isoformat() if when.until else None,
+            "groups": [{"name": name, **one.told()} for name, one in groups.items()],
+            "total": total.told(),
+        }
+
+    # --- one by one ----------------------------------------------------------------------------
+
+    def requests(
+        self,
+        when: TimeRange | None = None,
+        persons: Collection[str] | None = None,
+        *,
+        after: int | None = None,
+        limit: int | None = None,
+        in_vain: bool = False,
+        request_id: str | None = None,
+    ) -> list[dict[str, Any]]:
+        """The newest `limit` of them, in the order in which they ended, each with its `number` and
+        the person's `name`. `after` is the number of one that is known; `in_vain` leaves out what
+        went well, was refused or was left."""
+        who, values = _among(persons)
+        wanted = "number > :after" if after is not None else "1"
+        values["after"] = after
+        for bound, sign in (("since", ">="), ("until", "<")):
+            moment = getattr(when, bound) if when else None
+            if moment is not None:
+                values[bound] = moment.timestamp()
+                values[f"{bound}_day"] = f"{moment:%Y-%m-%d}"
+                wanted += f" AND at {sign} :{bound} AND day {sign[0]}= :{bound}_day"
+        if request_id is not None:
+            values["id"] = request_id
+            wanted += " AND id = :id"
+        if in_vain:
+            wanted += " AND outcome NOT IN ('answered', 'left', 'refused')"
+        columns = ", ".join(field.name for field in fields(RequestRow))
+        rows = self._record.read(
+            f"SELECT number, {columns} FROM requests WHERE {wanted}{who} "
+            f"ORDER BY number DESC LIMIT {-1 if limit is None else limit}",
+            values,
+        )
+        names = ("number", *(field.name for field in fields(RequestRow)))
+        found = [dict(zip(names, row, strict=True)) for row in reversed(rows)]
+        return [{**row, "name": self.name(row["person"])} for row in found]
+
+    def last_number(self) -> int:
+        """Of the request that ended last; 0 if there is none."""
+        rows = self._record.read("SELECT ifnull(max(number), 0) FROM requests")
+        return int(rows[0][0]) if rows else 0
+
+
+def usage_for(
+    caller: Caller, query: Mapping[str, str], record: UsageStore, names: Names
+) -> dict[str, Any]:
+    """What `caller` may know: an owner of everybody or of the `person` asked for, a member of
+    themselves. RequestError 400 says what is wrong with `query`."""
+    accounts = UsageReport(record, names)
+    by = next((name for name in BY if name == query.get("by", "person")), None)
+    if by is None:
+        raise RequestError(f"`by` is one of {', '.join(BY)}", param="by")
+    try:
+        when = time_range(query.get("since", SINCE), query.get("until"), datetime.now())
+    except ValueError as error:
+        raise RequestError(str(error), param="since") from None
+    persons: Collection[str] | None = None
+    if not caller.owner:
+        persons = (caller.id,)
+    elif person := query.get("person"):
+        persons = accounts.ids(person)
+    told = accounts.told(by, when, persons)
+    return told | {"trouble": accounts.trouble if caller.owner else None}
+
+
+def _among(persons: Collection[str] | None) -> tuple[str, dict[str, Any]]:
+    if persons is None:
+        return "", {}
+    values = {f"person{index}": person for index, person in enumerate(persons)}
+    return f" AND person IN ({', '.join(f':{name}' for name in values)})", dict(values)
+
+
+def _pieces(when: TimeRange) -> Iterable[tuple[str, str, dict[str, Any]]]:
+    """The span as tables to read, each with its condition: whole days, and parts of days."""
+    since, until = when.since, when.until
+    first = _edge(since)
+    last = _edge(until)
+    values: dict[str, Any] = {}
+    whole = ["1"]
+    if since is not None:
+        whole.append("day > :first" if first else "day >= :first")
+        values["first"] = f"{since:%Y-%m-%d}"
+    if until is not None:
+        whole.append("day < :last")
+        values["last"] = f"{until:%Y-%m-%d}"
+    yield "sums", " AND ".join(whole), values
+    same = since is not None and until is not None and since.date() == until.date()
+    if first and since is not None:
+        bounds = {"from": since.timestamp(), "to": until.timestamp() if same and until else 9e15}
+        yield "requests", "day = :first AND at >= :from AND at < :to", bounds
+    if last and until is not None and not (same and first):
+        yield "requests", "day = :last AND at < :end", {"end": until.timestamp()}
+
+
+def _edge(moment: datetime | None) -> bool:
+    """Whether a day is cut in two there."""
+    return moment is not None and moment.time() != datetime.min.time()

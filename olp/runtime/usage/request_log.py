@@ -1,0 +1,255 @@
+"""The book: what became of each request that a person of this house made. No content.
+
+A `Visit` is one client's request, from its key to its last byte. It says for itself what that
+client was told; what the answer took (hops, tokens) it reads from the story of the flight that it
+shares with identical requests. When it is over it is a line in the record and a count for
+/metrics, and nobody has waited for either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from olp.core.answer.tokens import asked
+from olp.core.days import day_of
+from olp.errors import RequestError
+from olp.events import Answering, CallStarted, Done, Failed, Output, Reasoning, Refused, Text, Usage
+from olp.model import Hop, Request, is_model_id
+from olp.runtime.access.people import Caller
+from olp.runtime.usage.counters import Counters
+from olp.runtime.usage.entries import Outcome, RequestInFlight, RequestRow
+from olp.runtime.usage.store import UsageStore
+from olp.runtime.usage.trace import RequestTrace
+
+Clock = Callable[[], float]
+
+_OWN_ENDS = {"server_stopping": Outcome.INTERRUPTED, "internal_error": Outcome.ERROR}
+"""Errors that a client is told and that are not its own doing."""
+
+
+class RequestLog:
+    """All visits of one server. `clock` is steady, `wall` is the time in epoch seconds."""
+
+    def __init__(self, record: UsageStore, clock: Clock, wall: Clock) -> None:
+        self.tally = Counters()
+        self._record = record
+        self._clock = clock
+        self._wall = wall
+        self._visits: dict[str, RequestEntry] = {}
+
+    def visit(self, request_id: str, caller: Caller, dialect: str) -> RequestEntry:
+        """A new one, to be entered."""
+        return RequestEntry(self, request_id, caller, dialect, self._clock(), self._wall())
+
+    def live(self) -> list[dict[str, Any]]:
+        """The requests that are being answered, the oldest first."""
+        now = self._clock()
+        return [visit.told_of(now) for visit in self._visits.values()]
+
+    def begin(self, visit: RequestEntry, entry: RequestInFlight) -> None:
+        """A visit is let in."""
+        self._visits[visit.id] = visit
+        self._record.begun(entry)
+
+    @property
+    def run(self) -> str:
+        """The id of this run of the server."""
+        return self._record.run
+
+    def end(self, visit: RequestEntry, error: BaseException | None) -> None:
+        """A visit is over."""
+        self._visits.pop(visit.id, None)
+        row = visit.row(self._clock(), error)
+        self.tally.request(row, visit.hop, visit.caller.name)
+        self._record.ended(row, visit.caller.name, visit.also_called)
+
+
+class RequestEntry:
+    """One request of `caller`. What the server learns of it is set as it learns it."""
+
+    def __init__(
+        self,
+        book: RequestLog,
+        request_id: str,
+        caller: Caller,
+        dialect: str,
+        began: float,
+        at: float,
+    ) -> None:
+        self.id = request_id
+        self.caller = caller
+        self.asked = ""
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.all_sent = False
+        self.error: RequestError | None = None
+        self._book = book
+        self._dialect = dialect
+        self._began = began
+        self._at = at
+        self._request: Request | None = None
+        self._background = ""
+        self._story: RequestTrace | None = None
+        self._head: Answering | None = None
+        self._end: Done | Failed | Refused | None = None
+        self._first_at: float | None = None
+
+    def __enter__(self) -> RequestEntry:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._book.end(self, error)
+
+    # --- on its way ----------------------------------------------------------------------------
+
+    def boarded(self, request: Request, background: str | None, story: RequestTrace) -> None:
+        """It is within all limits, and waits for the answer that `story` is of."""
+        self._request, self._background, self._story = request, background or "", story
+        story.aboard += 1
+        entry = RequestInFlight(
+            *(self.id, self._book.run, self._at, self._day, self.caller.id, self._dialect),
+            *(int(request.stream), self._background, self._model_asked),
+        )
+        self._book.begin(self, entry)
+
+    def told(self, outputs: Sequence[Output], now: float) -> None:
+        """What its client is told next."""
+        for output in outputs:
+            match output:
+                case Answering():
+                    self._head = output
+                case Text() | Reasoning() | CallStarted() if self._first_at is None:
+                    self._first_at = now
+                case Done() | Failed() | Refused():
+                    self._end = output
+
+    @property
+    def hop(self) -> Hop | None:
+        """Where it is on its way, by the chain's own names."""
+        if isinstance(self._end, Refused):
+            return Hop(self._end.provider, self._end.model)
+        place = self._story.at_hop if self._story else None
+        return place[1] if place else None
+
+    @property
+    def also_called(self) -> str:
+        """What the chain calls the model that answered, if that calls itself otherwise."""
+        hop, head = self.hop, self._head
+        if hop is None or head is None or hop.provider != head.provider:
+            return ""
+        return hop.model if hop.model != head.model else ""
+
+    def told_of(self, now: float) -> dict[str, Any]:
+        """It, for somebody who watches."""
+        hop = self.hop
+        return {
+            "request_id": self.id,
+            "person": self.caller.name,
+            "asked": self._model_asked,
+            "provider": hop.provider if hop else None,
+            "model": hop.model if hop else None,
+            "answering": self._head is not None,
+            "background": self._background or None,
+            "seconds": round(now - self._began, 1),
+        }
+
+    # --- at its end ----------------------------------------------------------------------------
+
+    def row(self, now: float, error: BaseException | None) -> RequestRow:
+        """The line for the book. `error` is what its handler ended with. To be called once."""
+        outcome, status, code = self._how_it_ended(error)
+        hops, provider, model = self._by_whom()
+        shared = self._left_others()
+        usage = Usage() if self._story is None or shared else self._story.spent(self._prompt)
+        return RequestRow(
+            *(self.id, self._at, self._day, self.caller.id, self._dialect),
+            stream=int(self._request is not None and self._request.stream),
+            background=self._background,
+            asked=self._model_asked,
+            provider=provider,
+            model=model,
+            hops=hops,
+            codes=self._story.codes if self._story else "",
+            cache="shared" if shared else self._head.cache if self._head else "",
+            outcome=outcome.value,
+            status=status,
+            code=code,
+            input=usage.input,
+            output=usage.output,
+            cached=usage.cached,
+            cache_written=usage.cache_written,
+            reasoning=usage.reasoning,
+            estimated=int(usage.estimated),
+            cost=usage.cost,
+            first_ms=None if self._first_at is None else self._since(self._first_at),
+            total_ms=self._since(now),
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+        )
+
+    def _since(self, moment: float) -> int:
+        return round((moment - self._began) * 1000)
+
+    @property
+    def _day(self) -> str:
+        return day_of(self._at)
+
+    @property
+    def _model_asked(self) -> str:
+        """What a client wrote there may be anything, and only a model's name may be kept."""
+        return self.asked if is_model_id(self.asked) else "?" if self.asked else ""
+
+    def _prompt(self) -> int:
+        assert self._request is not None
+        return asked(self._request)
+
+    def _left_others(self) -> bool:
+        """Leave the flight; whether others are still aboard. The last one carries its cost."""
+        if self._story is None:
+            return False
+        self._story.aboard -= 1
+        return self._story.aboard > 0
+
+    def _by_whom(self) -> tuple[int, str, str]:
+        if self._head is not None:
+            return self._head.hops, self._head.provider, self._head.model
+        if isinstance(self._end, Refused):
+            return self._end.hops, self._end.provider, self._end.model
+        place = self._story.at_hop if self._story else None
+        return (place[0], place[1].provider, place[1].model) if place else (0, "", "")
+
+    def _how_it_ended(self, error: BaseException | None) -> tuple[Outcome, int | None, str]:
+        """Outcome, HTTP status and error code."""
+        if isinstance(error, RequestError):
+            self.error = error
+        if self.error is not None:
+            code = self.error.code or "invalid_request"
+            status = 200 if self._head and self._request and self._request.stream else None
+            return _OWN_ENDS.get(code, Outcome.REFUSED), status or self.error.status, code
+        left = isinstance(error, asyncio.CancelledError | ConnectionError | TimeoutError)
+        if left and not self.all_sent:
+            return Outcome.LEFT, 200 if self._head else None, ""
+        if error is not None and not left:
+            status = int(getattr(error, "status", 500))
+            refused = status < 500
+            code = "bad_request" if refused else "internal_error"
+            return Outcome.REFUSED if refused else Outcome.ERROR, status, code
+        match self._end:
+            case Refused(failed=failed, status=status):
+                return Outcome.FAILED, status, failed.trouble.value
+            case Failed(trouble):
+                return Outcome.BROKE_OFF, 200, trouble.value
+            case Done(truncated=True):
+                return Outcome.TRUNCATED, 200, ""
+            case Done():
+                return Outcome.ANSWERED, 200, ""
+            case None:
+                return Outcome.ERROR, None, "internal_error"

@@ -1,0 +1,295 @@
+"""What is kept over restarts: who asked for what, the counts of the day, and the last stories.
+
+One SQLite file, written by one thread (`scribe`), so that no request waits for a disk. A disk that
+is full or a file that is broken costs the record and never an answer; `trouble` then says what
+happened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from datetime import datetime, timedelta
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+from olp.config import RecordConfig
+from olp.core.keys.key_usage import DayUsage
+from olp.runtime.usage.entries import (
+    KeyUsed,
+    ProviderAsked,
+    RequestEnded,
+    RequestInFlight,
+    RequestRow,
+    TraceEnded,
+)
+from olp.runtime.usage.schema import opened_to_read
+from olp.runtime.usage.store_writer import StoreWriter
+
+KEPT = 1000
+"""Stories that are kept, the newest."""
+
+PRUNE_EVERY = 1000
+"""After so many requests it is looked whether there are too many. At most 0.5 MB of them."""
+
+CHUNK = 5000
+"""Requests that are forgotten at one go: some tens of milliseconds of the writing thread."""
+
+CHUNKS = 8
+
+AT_ONCE = 32
+"""Lines of a table that are written by one statement. Between two of them the writing thread wants
+the interpreter back, and takes it from the answers under way: that costs more than the writing."""
+
+_COUNT = """
+INSERT INTO days VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET requests = requests + excluded.requests
+"""
+
+_COUNT_PERSON = """
+INSERT INTO people VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+    requests = requests + excluded.requests,
+    tokens = tokens + excluded.tokens,
+    background = background + excluded.background
+"""
+
+_NAME = """
+INSERT INTO names VALUES (?, ?) ON CONFLICT DO UPDATE SET name = excluded.name
+WHERE name != excluded.name
+"""
+
+_MODEL = """
+INSERT INTO models VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET model = excluded.model
+WHERE model != excluded.model
+"""
+
+_FORGET_STORIES = "DELETE FROM stories WHERE number <= (SELECT max(number) FROM stories) - ?"
+
+
+Entry = TypeVar("Entry")
+
+
+def _names(kind: type[RequestRow | RequestInFlight]) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)]
+
+
+_BEGUN = _names(RequestInFlight)
+_BEGUN_VALUES = attrgetter(*_BEGUN)
+_ENDED = _names(RequestRow)
+_ENDED_VALUES = attrgetter(*_ENDED)
+
+_INTERRUPTED = """
+INSERT INTO requests (
+    id, at, day, person, dialect, stream, background, asked, provider, model, hops, codes, cache,
+    outcome, status, code, input, output, cached, cache_written, reasoning, estimated, cost,
+    first_ms, total_ms, bytes_in, bytes_out
+) SELECT id, at, day, person, dialect, stream, background, asked, '', '', 0, '', '',
+    'interrupted', NULL, '', 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0
+FROM under_way WHERE run = ?
+"""
+
+Alive = Callable[[str], bool]
+Wall = Callable[[], float]
+Values = tuple[Any, ...] | Mapping[str, Any]
+
+
+class UsageStore:
+    """The file at `path`; it is made, readable by its owner alone, when it is not there.
+
+    `run` is the id of this run of the server, and `alive` tells whether another one still runs: the
+    requests that a dead one was answering are written down as interrupted.
+    """
+
+    def __init__(
+        self, path: Path, run: str = "", alive: Alive = lambda run: False, wall: Wall = time.time
+    ) -> None:
+        self._path = path
+        self.run = run
+        self._alive = alive
+        self._wall = wall
+        self._scribe = StoreWriter(path, self._put, self._first, self._last)
+        self._read_trouble: str | None = None
+        self._until_prune = PRUNE_EVERY
+        self.bounds = RecordConfig()
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with the file, if anything is."""
+        return self._scribe.trouble or self._read_trouble
+
+    @property
+    def lost(self) -> int:
+        """How many entries could not be kept until there was a way to write them."""
+        return self._scribe.lost
+
+    def open(self) -> None:
+        """Begin to write, unless that was done."""
+        self._scribe.open()
+        self._scribe.written()  # what is wrong with the file is known from the start
+
+    def close(self) -> None:
+        """Write what is waiting, and end."""
+        self._scribe.close()
+
+    # --- the requests --------------------------------------------------------------------------
+
+    def begun(self, entry: RequestInFlight) -> None:
+        """A request is being answered."""
+        self._scribe.write(entry)
+
+    def ended(self, row: RequestRow, name: str, hop: str = "") -> None:
+        """It is over; `name` is what the person is called now, and `hop` what the chain calls the
+        model that answered, where that is another name."""
+        self._scribe.write(RequestEnded(row, name, hop))
+
+    # --- counts --------------------------------------------------------------------------------
+
+    def count(self, day: str, provider: str) -> None:
+        """One more request was made."""
+        self._scribe.write(ProviderAsked(day, provider))
+
+    def count_person(self, day: str, person: str, used: DayUsage) -> None:
+        """A person used so much more."""
+        self._scribe.write(KeyUsed(day, person, used))
+
+    def written(self) -> Future[None]:
+        """Done when all of the above is in the file, or cannot be written to it now."""
+        return self._scribe.written()
+
+    def people(self, day: str) -> Mapping[str, DayUsage]:
+        """What each person used on `day`, by the id of their key."""
+        query = "SELECT person, requests, tokens, background FROM people WHERE day = ?"
+        return {str(row[0]): DayUsage(*row[1:]) for row in self.read(query, (day,))}
+
+    def counts(self, day: str) -> Mapping[str, int]:
+        """How many requests each provider got on `day`, as far as the file can be read."""
+        rows = self.read("SELECT provider, requests FROM days WHERE day = ?", (day,))
+        return {str(provider): int(requests) for provider, requests in rows}
+
+    # --- stories -------------------------------------------------------------------------------
+
+    def keep(self, story: Mapping[str, Any]) -> None:
+        """One flight is over."""
+        self._scribe.write(TraceEnded(story["request_id"], story["at"], json.dumps(story)))
+
+    def story(self, request_id: str | None = None) -> dict[str, Any] | None:
+        """The story of one request, or of the last one."""
+        if request_id is None:
+            rows = self.read("SELECT story FROM stories ORDER BY number DESC LIMIT 1")
+        else:
+            rows = self.read(
+                "SELECT story FROM stories WHERE id = ? ORDER BY number DESC LIMIT 1", (request_id,)
+            )
+        return json.loads(rows[0][0]) if rows else None
+
+    # --- the file ------------------------------------------------------------------------------
+
+    def _put(self, db: sqlite3.Connection, entries: Sequence[object]) -> None:
+        """Write all of them, in as few statements as they need."""
+        ended = _of(RequestEnded, entries)
+        begun = {entry.id: entry for entry in _of(RequestInFlight, entries)}
+        for one in ended:
+            if begun.pop(one.row.id, None) is None:
+                db.execute("DELETE FROM under_way WHERE id = ?", (one.row.id,))
+        _insert(db, "under_way", _BEGUN, [_BEGUN_VALUES(entry) for entry in begun.values()])
+        _insert(db, "requests", _ENDED, [_ENDED_VALUES(one.row) for one in ended])
+        for name in {one.row.person: one.name for one in ended}.items():
+            db.execute(_NAME, name)
+        for key, model in {(e.row.provider, e.hop): e.row.model for e in ended if e.hop}.items():
+            db.execute(_MODEL, (*key, model))
+        for asked, times in Counter(_of(ProviderAsked, entries)).items():
+            db.execute(_COUNT, (*asked, times))
+        people: defaultdict[tuple[str, str], list[DayUsage]] = defaultdict(list)
+        for day, person, used in _of(KeyUsed, entries):
+            people[day, person].append(used)
+        for whose, each in people.items():
+            requests, tokens = sum(c.requests for c in each), sum(c.tokens for c in each)
+            background = sum(c.background for c in each)
+            db.execute(_COUNT_PERSON, (*whose, requests, tokens, background))
+        stories = _of(TraceEnded, entries)
+        if stories:
+            _insert(db, "stories", TraceEnded._fields, stories)
+            db.execute(_FORGET_STORIES, (KEPT,))
+        self._until_prune -= len(ended)
+        if self._until_prune <= 0:
+            self._prune(db)
+
+    def read(self, query: str, values: Values = ()) -> list[Any]:
+        """The lines of one query; none if the file cannot be read, and `trouble` says why."""
+        try:
+            if not self._path.exists():
+                return []
+            with closing(opened_to_read(self._path)) as db:
+                found = db.execute(query, values).fetchall()
+            self._read_trouble = None
+        except (sqlite3.Error, OSError) as error:
+            # A file of an earlier version has nothing to tell of what it did not know.
+            if "no such table" not in str(error):
+                self._read_trouble = str(error)
+            return []
+        return found
+
+    def _first(self, db: sqlite3.Connection) -> None:
+        """The file was opened: put right what an earlier run could not."""
+        runs = [row[0] for row in db.execute("SELECT DISTINCT run FROM under_way")]
+        for run in runs:
+            if run != self.run and not self._alive(run):
+                self._interrupted(db, run)
+        self._prune(db)
+        if _bytes_of(db, "freelist_count") * 2 > _bytes_of(db, "page_count") > 1024 * 1024:
+            db.execute("VACUUM")
+
+    def _last(self, db: sqlite3.Connection) -> None:
+        self._interrupted(db, self.run)
+
+    def _interrupted(self, db: sqlite3.Connection, run: str) -> None:
+        db.execute("BEGIN IMMEDIATE")
+        db.execute(_INTERRUPTED, (run,))
+        db.execute("DELETE FROM under_way WHERE run = ?", (run,))
+        db.execute("COMMIT")
+
+    def _prune(self, db: sqlite3.Connection) -> None:
+        """Forget what is too old, and the oldest of what is too much: refused requests first, or
+        somebody who hammers at a limit would push out everything else."""
+        self._until_prune = PRUNE_EVERY
+        today = datetime.fromtimestamp(self._wall())
+        oldest = (today - timedelta(days=self.bounds.keep_days - 1)).strftime("%Y-%m-%d")
+        for table in ("requests", "sums", "days", "people"):
+            db.execute(f"DELETE FROM {table} WHERE day < ?", (oldest,))
+        for _ in range(CHUNKS):
+            used = _bytes_of(db, "page_count") - _bytes_of(db, "freelist_count")
+            if used <= self.bounds.max_mb * 1024 * 1024:
+                return
+            if not _forget(db, "WHERE outcome = 'refused'"):
+                _forget(db, "")
+
+
+def _forget(db: sqlite3.Connection, which: str) -> int:
+    numbers = f"SELECT number FROM requests {which} ORDER BY number LIMIT {CHUNK}"
+    return db.execute(f"DELETE FROM requests WHERE number IN ({numbers})").rowcount
+
+
+def _bytes_of(db: sqlite3.Connection, pages: str) -> int:
+    count, size = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in (pages, "page_size"))
+    return int(count) * int(size)
+
+
+def _of(kind: type[Entry], entries: Sequence[object]) -> list[Entry]:
+    return [entry for entry in entries if isinstance(entry, kind)]
+
+
+def _insert(
+    db: sqlite3.Connection, table: str, names: Sequence[str], lines: Sequence[tuple[Any, ...]]
+) -> None:
+    one = f"({', '.join('?' * len(names))})"
+    for at in range(0, len(lines), AT_ONCE):
+        some = lines[at : at + AT_ONCE]
+        values = ", ".join([one] * len(some))
+        statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES {values}"
+        db.execute(statement, [value for line in some for value in line])

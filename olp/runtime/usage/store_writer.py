@@ -1,0 +1,211 @@
+"""The one thread that writes the record's file.
+
+Whoever has something to write hands over an entry and goes on; nothing that serves a request ever
+waits for a disk. What cannot be written now (the disk is full, another program holds the file,
+it is broken) is kept in memory and tried again, so that such a time leaves no gap when it ends. The
+memory for that is bounded: then the oldest is given up, and counted as lost.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from olp.runtime.usage.schema import opened_to_write
+
+Work = Callable[[sqlite3.Connection], None]
+Put = Callable[[sqlite3.Connection, Sequence[Any]], None]
+
+MAX_HELD = 10_000
+"""Entries that may wait for the file: some MB, and hours of a busy house."""
+
+GATHER_S = 0.02
+"""How long the first of what waits may wait for more to be written with it, unless somebody waits
+for it. Each writing takes the processor from the answers under way."""
+
+RETRY_S = 5.0
+"""How often what waits is tried again when nothing new comes."""
+
+CLOSE_S = 15.0
+"""How long the last words may take; longer than one try waits for a lock."""
+
+_ITS_OWN_FAULT = frozenset(
+    {
+        *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH),
+        *(sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG),
+    }
+)
+"""Errors that lie in an entry and not in the file: trying again would not help."""
+
+
+_FAULTS = (sqlite3.Error, ValueError, OverflowError)
+"""What writing may raise; the last two at a value that is none for SQLite, such as half a character
+or a number of 30 digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """An entry, or only somebody who waits for those before."""
+
+    entry: Any = None
+    settled: Future[None] | None = None
+
+    def settle(self) -> None:
+        """Tell whoever waits for it: it is written, or cannot be written now."""
+        if self.settled is not None:
+            self.settled.set_result(None)
+
+
+class StoreWriter:
+    """Writes to the file at `path`. `put` writes entries, `first` is done each time that the file
+    is opened, `last` before the end."""
+
+    def __init__(self, path: Path, put: Put, first: Work, last: Work) -> None:
+        self._put = put
+        self._path = path
+        self._first = first
+        self._last = last
+        self._given: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
+        self._hurry = threading.Event()
+        self._held: deque[_Piece] = deque()
+        self._thread: threading.Thread | None = None
+        self._db: sqlite3.Connection | None = None
+        self.trouble: str | None = None
+        self.lost = 0
+
+    def open(self) -> None:
+        """Begin, unless that was done."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="record", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Write what is waiting, and end."""
+        if self._thread is not None:
+            self._given.put(None)
+            self._hurry.set()
+            self._thread.join(CLOSE_S)
+            self._thread = None
+
+    def write(self, entry: Any) -> None:
+        """Have `entry` written some time."""
+        self._given.put(_Piece(entry))
+
+    def written(self) -> Future[None]:
+        """Done when all that was given so far is in the file, or cannot be written to it now."""
+        settled: Future[None] = Future()
+        settled.set_running_or_notify_cancel()  # nobody who stops waiting can call it off
+        self._given.put(_Piece(settled=settled))
+        self._hurry.set()
+        return settled
+
+    # --- in the thread -------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        over = False
+        while not over:
+            over = self._gather()
+            self._write_held()
+        if self._db is not None:
+            try:
+                self._last(self._db)
+            except (sqlite3.Error, OSError) as error:
+                self.trouble = str(error)
+        self._drop_connection()
+
+    def _gather(self) -> bool:
+        """Wait for work, and take all that is there; whether that was the last of it."""
+        try:
+            given = self._given.get(timeout=RETRY_S if self._held else None)
+            if given is not None:
+                self._hurry.wait(GATHER_S)
+                self._hurry.clear()  # before the taking: what is wanted later is given later
+            while given is not None:
+                self._hold(given)
+                given = self._given.get_nowait()
+        except queue.Empty:
+            return False
+        return True
+
+    def _hold(self, piece: _Piece) -> None:
+        if len(self._held) >= MAX_HELD:
+            self._held.popleft().settle()
+            self.lost += 1
+        self._held.append(piece)
+
+    def _write_held(self) -> None:
+        """All that is held, in one transaction: it is in the file whole, or not at all."""
+        try:
+            db = self._connection()
+            faults = self._written(db)
+        except (*_FAULTS, OSError) as error:
+            self.trouble = str(error)
+            self._drop_connection()  # which rolls back; and by then it may be another file
+            for piece in self._held:
+                piece.settle()
+            self._held = deque(piece for piece in self._held if piece.settled is None)
+            return
+        self.lost += len(faults)
+        self.trouble = faults[0] if faults else None
+        while self._held:
+            self._held.popleft().settle()
+
+    def _written(self, db: sqlite3.Connection) -> list[str]:
+        """Write all entries; what is wrong with those that are to blame themselves. These are
+        looked for only when there is one, since each alone costs ten times as much."""
+        entries = [piece.entry for piece in self._held if piece.entry is not None]
+        db.execute("BEGIN IMMEDIATE")
+        faults: list[str] = []
+        try:
+            self._put(db, entries)
+        except _FAULTS as error:
+            if not _own_fault(error, db):
+                raise
+            db.execute("ROLLBACK")
+            db.execute("BEGIN IMMEDIATE")
+            faults = [fault for entry in entries if (fault := self._fault_of(entry, db))]
+        db.execute("COMMIT")
+        return faults
+
+    def _fault_of(self, entry: Any, db: sqlite3.Connection) -> str | None:
+        """Write one entry; what is wrong with it, if it is the one to blame."""
+        db.execute("SAVEPOINT entry")
+        try:
+            self._put(db, [entry])
+        except _FAULTS as error:
+            if not _own_fault(error, db):
+                raise
+            db.execute("ROLLBACK TO entry")
+            return str(error)
+        finally:
+            if db.in_transaction:
+                db.execute("RELEASE entry")
+        return None
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is None:
+            db = opened_to_write(self._path)
+            try:
+                self._first(db)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
+        return self._db
+
+    def _drop_connection(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+def _own_fault(error: Exception, db: sqlite3.Connection) -> bool:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_MISUSE)
+    return code & 0xFF in _ITS_OWN_FAULT and db.in_transaction
