@@ -75,10 +75,10 @@ def started(cli: Found, vendors: Vendors) -> Iterator[Direct]:
         work = Path(folder) / "work"
         work.mkdir()
         environ = {"PATH": os.environ["PATH"]}
-        setting = ProviderContext(
+        context = ProviderContext(
             (str(cli.path),), ProviderConfig(), environ, folder, f"{folder}/own", work=str(work)
         )
-        made = provider.session(provider.mocked(setting, vendors.base_url))
+        made = provider.session(provider.mocked(context, vendors.base_url))
         assert made is not None
         launch, session = made
         private = _filled(Path(folder) / "private", launch)

@@ -178,8 +178,8 @@ def eight(house: House, cli: str) -> Row:
 
 def as_found(cli: Found) -> list[str]:
     """The command that OLP finds by itself where the CLI is on PATH."""
-    facts = all_providers()[cli.name].facts
-    command = find_command(facts, ProviderConfig(), {"PATH": str(cli.path.parent)})
+    info = all_providers()[cli.name].info
+    command = find_command(info, ProviderConfig(), {"PATH": str(cli.path.parent)})
     assert command is not None
     return list(command)
 

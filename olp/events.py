@@ -150,7 +150,7 @@ class Failed:
     then is no answer that only lacks its end.
     """
 
-    trouble: ErrorCode
+    code: ErrorCode
     detail: str
     status: int | None = None
     resets_at: float | None = None

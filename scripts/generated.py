@@ -214,7 +214,7 @@ FALLBACK = f"""\
 A chain is tried hop by hop until one answers. Whether a failure moves it on is decided by the
 table in `olp/core/routing/triggers.py`, and only while no byte of the answer has been sent. *Hard*
 and *soft* failures move on; a soft one means that the hop was not even started. A client error, a
-missing login and a failure of an unknown kind stop the chain at once, with the name of the provider.
+missing login and a failure of an unknown kind stop the chain at once, with the provider's name.
 
 A conversation that is too long for a model is a client error, but another model may read more. How
 much each reads, codex tells in its list of models and claude with its answers; `context` of a
@@ -272,9 +272,9 @@ LARGER = "stops (moves on to a model that is known to read more)"
 def files() -> Mapping[str, str]:
     """Each made file by its path from the root."""
     samples = [
-        Sample(name, provider.facts.title, provider.facts.models)
+        Sample(name, provider.info.title, provider.info.models)
         for name, provider in all_providers().items()
-        if provider.facts.rank
+        if provider.info.rank
     ]
     return {
         "olp.toml": template(samples),

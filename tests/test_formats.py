@@ -241,7 +241,7 @@ def in_pieces(text: str, cuts: list[int], wanted: JsonFormat) -> tuple[list[str]
     found = JsonText(wanted)
     at = sorted({0, *(cut % (len(text) + 1) for cut in cuts), len(text)})
     out = [found.feed(text[a:b]) for a, b in pairwise(at)]
-    return [*out, found.end()], found.trouble
+    return [*out, found.end()], found.code
 
 
 @settings(max_examples=1000, deadline=None)
@@ -267,7 +267,7 @@ def test_R3_a_value_goes_out_as_it_comes(value: Any, indent: int, cuts: list[int
         shown += found.feed(letter)
         assert text.startswith(shown)
         assert len(shown) == at + 1 or not shown, "once it has begun, nothing is held back"
-    assert (shown, found.end(), found.trouble) == (text, "", None)
+    assert (shown, found.end(), found.code) == (text, "", None)
 
 
 def test_R3_nothing_goes_out_that_cannot_become_the_wanted_json() -> None:

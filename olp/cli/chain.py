@@ -67,11 +67,9 @@ def _unknown(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) 
     hop = Hop.parse(name)
     item = found.get(hop.provider) if hop else None
     if item is not None and item.command is None:
-        return (
-            f"{name}: {item.provider.facts.title} is not installed: {item.provider.facts.install}"
-        )
+        return f"{name}: {item.provider.info.title} is not installed: {item.provider.info.install}"
     if item is not None:
-        return f"{name}: {item.provider.facts.title} is switched off in the configuration"
+        return f"{name}: {item.provider.info.title} is switched off in the configuration"
     near, names = catalogue.near(name), ", ".join(catalogue.names())
     known = f"did you mean {near}?" if near else f"known: {names}" if names else "no CLI was found"
     return f"there is no chain or model {name!r}; {known}"
@@ -104,8 +102,8 @@ def _hop(hop: Hop, item: house.Found, *, oneshot: bool) -> dict[str, Any]:
         "found": item.command is not None,
         "enabled": item.enabled,
         "command": list(item.command) if item.command else None,
-        "install": item.provider.facts.install,
-        "can": [ability.value for ability in able(item.provider.facts.can, oneshot=oneshot)],
+        "install": item.provider.info.install,
+        "can": [ability.value for ability in able(item.provider.info.can, oneshot=oneshot)],
     }
 
 
@@ -128,7 +126,7 @@ def _state(hop: Mapping[str, Any]) -> str:
 
 
 def _nothing(found: Mapping[str, house.Found]) -> str:
-    commands = [f"  {f.provider.facts.install}" for f in found.values() if f.provider.facts.rank]
+    commands = [f"  {f.provider.info.install}" for f in found.values() if f.provider.info.rank]
     return "\n".join(
         ["There is no chain, because no CLI was found. Install one of them:", *commands]
     )

@@ -45,8 +45,8 @@ def odd_here(loaded: Loaded, found: Mapping[str, house.Found]) -> Iterator[Probl
 def _without_source(
     loaded: Loaded, config: Config, name: str, item: house.Found
 ) -> Iterator[Problem]:
-    for threshold in without_source(config.provider(name), item.provider.facts.windows):
-        told = f"providers.{name}.{threshold}: {item.provider.facts.title} tells no such value"
+    for threshold in without_source(config.provider(name), item.provider.info.windows):
+        told = f"providers.{name}.{threshold}: {item.provider.info.title} tells no such value"
         yield Problem(f"{told}, so this does nothing", _place(loaded, "providers", name, threshold))
 
 

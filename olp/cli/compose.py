@@ -117,10 +117,10 @@ def find_providers(config: Config, *, demo: bool = False) -> Mapping[str, Found]
     found = {}
     for name, provider in all_providers().items():
         options = config.provider(name)
-        wanted = options.enabled if provider.facts.rank else demo or options.enabled
-        command = find_command(provider.facts, options, os.environ)
+        wanted = options.enabled if provider.info.rank else demo or options.enabled
+        command = find_command(provider.info, options, os.environ)
         enabled = command is not None if wanted is None else wanted
-        if provider.facts.rank == 0:
+        if provider.info.rank == 0:
             enabled = bool(wanted)
         found[name] = Found(provider, command, enabled)
     return found
@@ -128,15 +128,15 @@ def find_providers(config: Config, *, demo: bool = False) -> Mapping[str, Found]
 
 def setting_of(found: Found, config: Config, state: Path) -> ProviderContext:
     """Where one provider runs."""
-    facts = found.provider.facts
-    options = config.provider(facts.name)
-    command = found.command or options.command or (facts.program,)
+    info = found.provider.info
+    options = config.provider(info.name)
+    command = found.command or options.command or (info.program,)
     return ProviderContext(
         command=command,
         config=options,
         environ=os.environ,
         home=str(Path.home()),
-        own_home=str(state / "logins" / facts.name),
+        own_home=str(state / "logins" / info.name),
         kept=kept.find(state / "kept", command),
     )
 
@@ -154,7 +154,7 @@ def catalogue_of(config: Config, found: Mapping[str, Found]) -> Catalogue:
         if item.enabled:
             options = config.provider(name)
             default = (options.default_model,) if options.default_model else ()
-            known = (*default, *options.models, *item.provider.facts.models)
+            known = (*default, *options.models, *item.provider.info.models)
             models[name] = tuple(dict.fromkeys(known))
     return Catalogue(config, models)
 
@@ -162,11 +162,11 @@ def catalogue_of(config: Config, found: Mapping[str, Found]) -> Catalogue:
 def build(
     config: Config,
     found: Mapping[str, Found],
-    place: RunFolder,
+    folders: RunFolder,
     log: Log,
     before: Service | None = None,
 ) -> Service:
-    """The service over an opened `place`; after a change of the configuration it goes on where
+    """The service over opened `folders`; after a change of the configuration it goes on where
     the one `before` is."""
     catalogue = catalogue_of(config, found)
     named = _named(config, catalogue, found, log)
@@ -174,30 +174,36 @@ def build(
     planner = _planner(config, catalogue)
     used = {name: item for name, item in found.items() if item.enabled or name in named}
     tasks = Tasks(log)
-    members = {name: _member(item, config, place) for name, item in used.items()}
-    fleet = Fleet(members, place, tasks, time.monotonic, _local_now, place.state / "kept")
+    members = {name: _member(item, config, folders) for name, item in used.items()}
+    fleet = Fleet(members, folders, tasks, time.monotonic, _local_now, folders.state / "kept")
     options = {name: config.provider(name) for name in used}
     if before is None:
-        books, record = _first_books(config, fleet, place)
+        admission, store = _first_admission(config, fleet, folders)
     else:
-        books, record = before.lasting
+        admission, store = before.lasting
         for name in changed_accounts(before, members):
             before.forget(name)
-        books.adopt(fleet.limits, config.breaker, options)
-    record.bounds = config.record
-    people = before.people if before else People(Keyring(place.state), record, log)
+        admission.adopt(fleet.limits, config.breaker, options)
+    store.bounds = config.record
+    people = before.people if before else People(Keyring(folders.state), store, log)
     pool = Pool(fleet, options, config.workers, tasks, time.monotonic, log)
-    engine = Engine(fleet, pool, books, Cache(config.cache), record, queue_s=config.routing.queue_s)
+    engine = Engine(
+        fleet, pool, admission, Cache(config.cache), store, queue_s=config.routing.queue_s
+    )
+    watched = _watched(config, catalogue, used, log)
+    parts = (catalogue, fleet, pool, engine, store, people, planner, tasks, log)
+    return Service(*parts, watched, before)
+
+
+def _watched(
+    config: Config, catalogue: Catalogue, used: Mapping[str, Found], log: Log
+) -> list[str]:
+    """The providers whose windows decide something."""
     limits = _limits(config, catalogue, used)
     for provider, own in limits:
-        for threshold in without_source(own, used[provider].provider.facts.windows):
+        for threshold in without_source(own, used[provider].provider.info.windows):
             log.warn("threshold_without_source", provider=provider, threshold=threshold)
-    watched = {provider for provider, own in limits if watches_windows(own)}
-    return Service(
-        *(catalogue, fleet, pool, engine, record, people, planner, tasks, log),
-        sorted(watched),
-        before,
-    )
+    return sorted({provider for provider, own in limits if watches_windows(own)})
 
 
 def _named(config: Config, catalogue: Catalogue, found: Mapping[str, Found], log: Log) -> set[str]:
@@ -206,12 +212,12 @@ def _named(config: Config, catalogue: Catalogue, found: Mapping[str, Found], log
     named = set()
     for chain in catalogue.chains.values():
         for name in (hop.provider for hop in chain.hops):
-            facts = found[name].provider.facts
+            info = found[name].provider.info
             if found[name].enabled:
                 continue
-            if config.provider(name).enabled is False or facts.rank == 0:
+            if config.provider(name).enabled is False or info.rank == 0:
                 raise StartError(f"the chain {chain.name!r} needs {name}, which is switched off")
-            log.warn("cli_missing", chain=chain.name, provider=name, install=facts.install)
+            log.warn("cli_missing", chain=chain.name, provider=name, install=info.install)
             named.add(name)
     return named
 
@@ -223,27 +229,29 @@ def _planner(config: Config, catalogue: Catalogue) -> Planner:
     return Planner(Shapes(config.background), name)
 
 
-def _first_books(config: Config, fleet: Fleet, place: RunFolder) -> tuple[Admission, UsageStore]:
-    """Empty books, but for what was counted today."""
-    record = UsageStore(place.state / "olp.db", place.run_id, place.alive)
+def _first_admission(
+    config: Config, fleet: Fleet, folders: RunFolder
+) -> tuple[Admission, UsageStore]:
+    """Nothing remembered but what was counted today."""
+    store = UsageStore(folders.state / "olp.db", folders.run_id, folders.alive)
     options = {name: config.provider(name) for name in fleet.members}
-    books = Admission(Slots(fleet.limits), config.breaker, options)
+    admission = Admission(Slots(fleet.limits), config.breaker, options)
     day = day_of(time.time())
-    for provider, requests in record.counts(day).items():
-        books.quota.count(provider, day, requests)
-    return books, record
+    for provider, requests in store.counts(day).items():
+        admission.quota.count(provider, day, requests)
+    return admission, store
 
 
 def changed_accounts(before: Service, members: Mapping[str, Member]) -> Iterable[str]:
     """The providers that are another program or account than they were."""
     for name, member in members.items():
-        old = before.setting(name)
-        if old is not None and _account(old) != _account(member.setting):
+        old = before.context(name)
+        if old is not None and _account(old) != _account(member.context):
             yield name
 
 
-def _account(setting: ProviderContext) -> tuple[object, ...]:
-    return setting.command, setting.config.login, setting.config.env
+def _account(context: ProviderContext) -> tuple[object, ...]:
+    return context.command, context.config.login, context.config.env
 
 
 def _limits(
@@ -261,14 +269,14 @@ def _local_now() -> datetime:
     return datetime.now(LOCAL)
 
 
-def _member(found: Found, config: Config, place: RunFolder) -> Member:
-    options = config.provider(found.provider.facts.name)
+def _member(found: Found, config: Config, folders: RunFolder) -> Member:
+    options = config.provider(found.provider.info.name)
     routing = config.routing
-    clocks = Timeouts(
+    timeouts = Timeouts(
         opening_s=routing.opening_s if options.opening_s is None else options.opening_s,
         gate_s=routing.gate_s if options.gate_s is None else options.gate_s,
         total_s=options.max_spawn_s,
         fixed=options.opening_s is not None,
     )
-    setting = replace(setting_of(found, config, place.state), work=str(place.work))
-    return Member(found.provider, setting, clocks, options.max_concurrent)
+    context = replace(setting_of(found, config, folders.state), work=str(folders.work))
+    return Member(found.provider, context, timeouts, options.max_concurrent)

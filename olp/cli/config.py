@@ -33,7 +33,7 @@ def command() -> None:
 def show(config_file: str | None, as_json: bool) -> None:
     """Each value, and where it came from. Values that may be secret are hidden."""
     loaded = house.read_config(config_file)
-    providers = [name for name, provider in all_providers().items() if provider.facts.rank]
+    providers = [name for name, provider in all_providers().items() if provider.info.rank]
     values = provenance(loaded, providers)
     if as_json:
         rows = [{"key": v.key, "value": v.value, "source": v.source} for v in values]

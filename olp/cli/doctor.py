@@ -78,13 +78,13 @@ def _patients(
     return [
         Patient(
             provider=item.provider,
-            setting=house.setting_of(item, config, state),
+            context=house.setting_of(item, config, state),
             installed=item.command is not None,
             enabled=item.enabled,
             needed=name in needed or bool(config.provider(name).enabled),
         )
         for name, item in found.items()
-        if item.provider.facts.rank
+        if item.provider.info.rank
     ]
 
 

@@ -206,9 +206,9 @@ def show(name: str, config_file: str | None, as_json: bool) -> None:
 def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, DayUsage]]:
     keyring = keyring_of(config)
     ring = keyring.look()
-    if ring.trouble:
+    if ring.problem:
         raise OLPError(
-            f"{keyring.path}: {ring.trouble}; until that is fixed the server refuses every request"
+            f"{keyring.path}: {ring.problem}; until that is fixed the server refuses every request"
         )
     today = day_of(time.time())
     return ring.keys, UsageStore(house.state_of(config) / "olp.db").people(today)

@@ -41,24 +41,24 @@ def command(
     config_file: str | None,
 ) -> None:
     """Show the last requests, one a line, in the order in which they ended."""
-    accounts = book.open_book(book.state_in_use(client.configured(config_file)))
-    persons = book.persons_of(accounts, person)
+    report = book.open_book(book.state_in_use(client.configured(config_file)))
+    persons = book.persons_of(report, person)
     if lines is None and since is None:
         lines = SHOWN_FIRST if follow else SHOWN
-    last = accounts.last_number()
-    rows = accounts.requests(book.span_of(since), persons, limit=lines, in_vain=failed)
+    last = report.last_number()
+    rows = report.requests(book.span_of(since), persons, limit=lines, in_vain=failed)
     _print(rows, as_json)
     if follow:
-        _follow(accounts, persons, max([last, *(row["number"] for row in rows)]), failed, as_json)
+        _follow(report, persons, max([last, *(row["number"] for row in rows)]), failed, as_json)
 
 
 def _follow(
-    accounts: UsageReport, persons: Collection[str] | None, last: int, failed: bool, as_json: bool
+    report: UsageReport, persons: Collection[str] | None, last: int, failed: bool, as_json: bool
 ) -> None:
     try:
         while True:
             time.sleep(POLL_S)
-            rows = accounts.requests(persons=persons, after=last, in_vain=failed)
+            rows = report.requests(persons=persons, after=last, in_vain=failed)
             _print(rows, as_json)
             last = max([last, *(row["number"] for row in rows)])
     except KeyboardInterrupt:

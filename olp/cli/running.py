@@ -41,14 +41,14 @@ class Running:
         self,
         config: Config,
         service: Service,
-        place: RunFolder,
+        folders: RunFolder,
         log: Log,
         shown: Identity | None,
     ) -> None:
         self.config = config
         self.service = service
         self.url = ""
-        self._place = place
+        self._place = folders
         self._log = log
         self._shown = shown
         self._tasks = Tasks(log)
@@ -170,7 +170,7 @@ def shown_by(config: Config) -> Identity | None:
 
 @asynccontextmanager
 async def running(
-    config: Config, found: Mapping[str, house.Found], place: RunFolder, log: Log
+    config: Config, found: Mapping[str, house.Found], folders: RunFolder, log: Log
 ) -> AsyncIterator[Running]:
     """The server over an opened `place`; leaving the block ends every answer and closes it.
 
@@ -180,7 +180,7 @@ async def running(
     shown = shown_by(config)
     if shown is not None and shown.expires_soon:
         log.warn("certificate_expires_soon", file=config.server.tls_cert, fix="olp cert")
-    server = Running(config, house.build(config, found, place, log), place, log, shown)
+    server = Running(config, house.build(config, found, folders, log), folders, log, shown)
     try:
         await server.listen()
         yield server

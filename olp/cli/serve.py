@@ -62,18 +62,18 @@ def command(
 
     config, found = read()
     logging.getLogger().addHandler(Libraries(log))
-    place = RunFolder(_state(config, demo=demo), house.state_of(config) if demo else None)
-    swept = place.open()
+    folders = RunFolder(_state(config, demo=demo), house.state_of(config) if demo else None)
+    swept = folders.open()
     try:
         if not demo:
-            place.serve()
+            folders.serve()
         if swept:
             log.warn("swept", processes=swept)
         _watch_by_descriptor()
         gc.freeze()  # the modules live as long as the server: not to be looked through again
-        asyncio.run(_serve(config, found, place, log, read, notes))
+        asyncio.run(_serve(config, found, folders, log, read, notes))
     finally:
-        place.close()
+        folders.close()
 
 
 def _watch_by_descriptor() -> None:
@@ -149,9 +149,9 @@ def _is_loopback(host: str) -> bool:
 def _nothing_found(found: Mapping[str, house.Found]) -> str:
     lines = ["no CLI was found on PATH. Install one of them:"]
     lines += [
-        f"  {item.provider.facts.title:14} {item.provider.facts.install}"
+        f"  {item.provider.info.title:14} {item.provider.info.install}"
         for item in found.values()
-        if item.provider.facts.rank
+        if item.provider.info.rank
     ]
     return "\n".join([*lines, "or see it work without any: olp serve --demo"])
 
@@ -159,12 +159,12 @@ def _nothing_found(found: Mapping[str, house.Found]) -> str:
 async def _serve(
     config: Config,
     found: Mapping[str, house.Found],
-    place: RunFolder,
+    folders: RunFolder,
     log: Log,
     read: Read,
     notes: Notes,
 ) -> None:
-    async with running(config, found, place, log) as server:
+    async with running(config, found, folders, log) as server:
         _greet(server.url, found, server.service, config, notes)
         log.info("serving", url=server.url, version=__version__)
         if not (_is_loopback(config.server.host) or server.service.people.ring.on):
@@ -183,7 +183,7 @@ def _greet(
 ) -> None:
     lines = [f"OLP {__version__} listens on {url}/v1", "", "CLIs"]
     for name, item in found.items():
-        if item.provider.facts.rank or item.enabled:
+        if item.provider.info.rank or item.enabled:
             lines.append(f"  {name:9} {_described(item)}")
     lines += ["", "Chains"]
     for name, chain in service.catalogue.chains.items():
@@ -197,10 +197,10 @@ def _greet(
 
 
 def _about_keys(ring: Ring, config: Config) -> list[str]:
-    if ring.trouble:
+    if ring.problem:
         return [
             "WARNING: every request is refused, because the keys cannot be read:",
-            f"  {ring.trouble}",
+            f"  {ring.problem}",
         ]
     if ring.on:
         active = sum(key.state(time.time()) == "active" for key in ring.keys)
@@ -220,5 +220,5 @@ def _described(item: house.Found) -> str:
     if not item.enabled and item.command is not None:
         return "switched off"
     if item.command is None:
-        return f"not found; to install it: {item.provider.facts.install}"
-    return " ".join(item.command) if item.provider.facts.rank else "built in"
+        return f"not found; to install it: {item.provider.info.install}"
+    return " ".join(item.command) if item.provider.info.rank else "built in"

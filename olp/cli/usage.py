@@ -42,8 +42,8 @@ def command(
     """Show who used how much of what: requests, tokens, and what the CLIs say it would cost."""
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
-    accounts = book.open_book(book.state_in_use(client.configured(config_file)))
-    told = accounts.told(by, book.span_of(since, until), book.persons_of(accounts, person))
+    report = book.open_book(book.state_in_use(client.configured(config_file)))
+    told = report.told(by, book.span_of(since, until), book.persons_of(report, person))
     if as_json:
         click.echo(json.dumps(told, indent=2, ensure_ascii=False))
     elif as_csv:

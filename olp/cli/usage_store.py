@@ -34,10 +34,10 @@ def state_in_use(config: Config) -> Path:
 def open_book(state: Path) -> UsageReport:
     """The accounts in the folder `state`; OLPError if they cannot be read."""
     names = {key.id: key.name for key in Keyring(state).look().keys}
-    accounts = UsageReport(UsageStore(state / "olp.db"), names)
-    if accounts.trouble:
-        raise OLPError(f"the record cannot be read: {accounts.trouble}")
-    return accounts
+    report = UsageReport(UsageStore(state / "olp.db"), names)
+    if report.problem:
+        raise OLPError(f"the record cannot be read: {report.problem}")
+    return report
 
 
 def span_of(since: str | None, until: str | None = None) -> TimeRange:
@@ -48,13 +48,13 @@ def span_of(since: str | None, until: str | None = None) -> TimeRange:
         raise click.BadParameter(str(error), param_hint="--since / --until") from None
 
 
-def persons_of(accounts: UsageReport, name: str | None) -> list[str] | None:
+def persons_of(report: UsageReport, name: str | None) -> list[str] | None:
     """The ids of the person who is called `name`; None for everybody."""
     if name is None:
         return None
-    if ids := accounts.ids(name):
+    if ids := report.ids(name):
         return ids
-    known = ", ".join(accounts.known()) or "nobody yet"
+    known = ", ".join(report.known()) or "nobody yet"
     raise click.BadParameter(f"no person {name!r}; there is: {known}", param_hint="--person")
 
 

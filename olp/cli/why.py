@@ -26,19 +26,19 @@ def command(request_id: str | None, last: bool, config_file: str | None, as_json
     request."""
     if request_id is not None and last:
         raise click.UsageError("give a request id or --last, not both")
-    record = UsageStore(book.state_in_use(client.configured(config_file)) / "olp.db")
-    story = record.story(request_id)
-    if story is None and record.trouble:
-        raise OLPError(f"the record cannot be read: {record.trouble}")
-    if story is None:
-        _tell_line(record, request_id, as_json)
+    store = UsageStore(book.state_in_use(client.configured(config_file)) / "olp.db")
+    trace = store.trace(request_id)
+    if trace is None and store.problem:
+        raise OLPError(f"the record cannot be read: {store.problem}")
+    if trace is None:
+        _tell_line(store, request_id, as_json)
         return
-    click.echo(json.dumps(story, indent=2) if as_json else "\n".join(told(story)))
+    click.echo(json.dumps(trace, indent=2) if as_json else "\n".join(told(trace)))
 
 
-def _tell_line(record: UsageStore, request_id: str | None, as_json: bool) -> None:
+def _tell_line(store: UsageStore, request_id: str | None, as_json: bool) -> None:
     """Of what was refused, shared another's answer or is long ago, the book has a line."""
-    found = UsageReport(record).requests(request_id=request_id) if request_id else []
+    found = UsageReport(store).requests(request_id=request_id) if request_id else []
     if not found:
         if request_id is None:
             raise OLPError("no request is on record yet")
@@ -47,24 +47,24 @@ def _tell_line(record: UsageStore, request_id: str | None, as_json: bool) -> Non
     click.echo(line)
 
 
-def told(story: Mapping[str, Any]) -> list[str]:
+def told(trace: Mapping[str, Any]) -> list[str]:
     """The story as lines of text."""
-    at = datetime.fromtimestamp(story["at"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    at = datetime.fromtimestamp(trace["at"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     lines = [
-        f"request {story['request_id']} of {story['caller']}, {at}",
-        f"asked for {story['asked']}: {story['outcome']} after {story['total_ms']} ms",
+        f"request {trace['request_id']} of {trace['caller']}, {at}",
+        f"asked for {trace['asked']}: {trace['outcome']} after {trace['total_ms']} ms",
     ]
-    if head := story["answered_by"]:
-        first = story["first_content_ms"]
+    if head := trace["answered_by"]:
+        first = trace["first_content_ms"]
         begins = "no content" if first is None else f"first content after {first} ms"
         lines.append(
             f"answered by {head['provider']}/{head['model']} (hop {head['hop']}, cache "
             f"{head['cache']}), {begins}"
         )
-    if usage := story["usage"]:
+    if usage := trace["usage"]:
         about = "about " if usage.get("estimated") else ""
         lines.append(f"tokens: {about}{usage['input']:,} in, {about}{usage['output']:,} out")
-    return lines + [_hop(hop) for hop in story["hops"]]
+    return lines + [_hop(hop) for hop in trace["hops"]]
 
 
 def _hop(hop: Mapping[str, Any]) -> str:

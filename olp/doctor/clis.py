@@ -25,7 +25,7 @@ def check_any(patients: Sequence[Patient]) -> Finding:
     there = [patient.name for patient in patients if patient.installed]
     if there:
         return Finding("clis", True, f"{len(there)} of {len(patients)} found: {', '.join(there)}")
-    commands = "; or ".join(patient.provider.facts.install for patient in patients)
+    commands = "; or ".join(patient.provider.info.install for patient in patients)
     return Finding("clis", False, "no CLI was found on PATH", commands)
 
 
@@ -43,14 +43,14 @@ async def examine(patient: Patient, lab: Lab, say: Say) -> list[Finding]:
 
 def check_installed(patient: Patient) -> Finding:
     """Whether the program is there. One that nobody counts on may be missing."""
-    facts = patient.provider.facts
-    name = f"{facts.name}.installed"
+    info = patient.provider.info
+    name = f"{info.name}.installed"
     if not patient.installed:
-        program = patient.setting.command[0]
+        program = patient.context.command[0]
         if patient.needed:
-            return Finding(name, False, f"{program} was not found", facts.install)
-        return Finding(name, None, f"{program} is not installed; add it with: {facts.install}")
-    where = " ".join(patient.setting.command)
+            return Finding(name, False, f"{program} was not found", info.install)
+        return Finding(name, None, f"{program} is not installed; add it with: {info.install}")
+    where = " ".join(patient.context.command)
     if not patient.enabled:
         return Finding(name, None, f"{where}, switched off in the configuration")
     return Finding(name, True, where)
@@ -61,18 +61,18 @@ def check_installed(patient: Patient) -> Finding:
 
 async def check_version(patient: Patient, lab: Lab) -> Finding:
     """Whether the version is one that OLP was tried with."""
-    facts = patient.provider.facts
-    name = f"{facts.name}.version"
-    listener, events = await _probe(patient.provider.probes(patient.setting)["version"], lab)
+    info = patient.provider.info
+    name = f"{info.name}.version"
+    listener, events = await _probe(patient.provider.probes(patient.context)["version"], lab)
     found = _NUMBER.search("\n".join(listener.lines))
     if found is None:
-        what = f"`{facts.program} --version` told no version: {_end(listener, events)}"
-        return Finding(name, False, what, facts.install)
-    low, high = facts.tested
+        what = f"`{info.program} --version` told no version: {_end(listener, events)}"
+        return Finding(name, False, what, info.install)
+    low, high = info.tested
     version = found[0]
     if _parts(version) < _parts(low):
         what = f"{version} is too old: at least {low} is needed"
-        return Finding(name, False, what, facts.install)
+        return Finding(name, False, what, info.install)
     if _parts(version) > _parts(high):
         return Finding(name, None, f"{version} is newer than what OLP was tried with ({high})")
     return Finding(name, True, f"{version} is known to work")
@@ -87,7 +87,7 @@ def _parts(version: str) -> tuple[int, ...]:
 
 async def check_login(patient: Patient, lab: Lab) -> Finding:
     """Whether a login is there. Only an answered request proves that it works."""
-    launch = patient.provider.probes(patient.setting).get("login")
+    launch = patient.provider.probes(patient.context).get("login")
     if launch is None:
         return _by_key(patient)
     listener, events = await _probe(launch, lab)
@@ -101,9 +101,9 @@ async def check_login(patient: Patient, lab: Lab) -> Finding:
 
 def _by_key(patient: Patient) -> Finding:
     """A CLI that cannot be asked: the variables that carry its key, or its file of them."""
-    names = patient.provider.facts.passes
+    names = patient.provider.info.passes
     files = _key_files(patient)
-    known = {**patient.setting.environ, **patient.setting.config.env}
+    known = {**patient.context.environ, **patient.context.config.env}
     line = re.compile(rf"\s*(?:export\s+)?(?:{'|'.join(names)})\s*=\s*['\"]?[^\s'\"]", re.M)
     if given := next((name for name in names if known.get(name)), None):
         return _login(patient, True, f"{given} is in the environment")
@@ -117,10 +117,10 @@ def _by_key(patient: Patient) -> Finding:
 
 def _key_files(patient: Patient) -> list[Path]:
     """The files of a login that a launch would link."""
-    facts = patient.provider.facts
-    request = Request(facts.models[0], (Message(Role.USER, "hi"),))
+    info = patient.provider.info
+    request = Request(info.models[0], (Message(Role.USER, "hi"),))
     now = datetime.now().astimezone()
-    launch, _ = patient.provider.launch(request, facts.models[0], patient.setting, now)
+    launch, _ = patient.provider.launch(request, info.models[0], patient.context, now)
     return [Path(target) for target in launch.links.values()]
 
 
@@ -132,13 +132,13 @@ def _text(path: Path) -> str:
 
 
 def _login(patient: Patient, ok: bool, what: str, more: str = "") -> Finding:
-    facts = patient.provider.facts
-    name = f"{facts.name}.login"
+    info = patient.provider.info
+    name = f"{info.name}.login"
     if ok:
         return Finding(name, True, f"{what} (its presence is no proof that it works)")
-    command = facts.login
-    if patient.setting.config.login == "own":
-        command = f"{command} (for OLP's own login, kept in {patient.setting.own_home})"
+    command = info.login
+    if patient.context.config.login == "own":
+        command = f"{command} (for OLP's own login, kept in {patient.context.own_home})"
     return Finding(name, False, what, command + more)
 
 

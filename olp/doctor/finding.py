@@ -32,7 +32,7 @@ class Patient:
     """
 
     provider: Provider
-    setting: ProviderContext
+    context: ProviderContext
     installed: bool
     enabled: bool
     needed: bool
@@ -40,7 +40,7 @@ class Patient:
     @property
     def name(self) -> str:
         """The provider's name."""
-        return self.provider.facts.name
+        return self.provider.info.name
 
 
 Say = Callable[[str], None]

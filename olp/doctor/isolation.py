@@ -53,17 +53,17 @@ class Way:
     def start(self, url: str, system: str, question: str) -> tuple[Launch, Driver] | None:
         """How to ask `question` with the vendor at `url`; None if it cannot be started so."""
         provider = self.patient.provider
-        model = provider.facts.models[0]
+        model = provider.info.models[0]
         request = Request(model, (Message(Role.SYSTEM, system), Message(Role.USER, question)))
-        setting = provider.mocked(self._setting(), url)
+        context = provider.mocked(self._setting(), url)
         now = datetime.now().astimezone()
         if not self.ahead:
-            return provider.launch(request, model, setting, now)
+            return provider.launch(request, model, context, now)
         if self.tools:
             request = replace(request, tools=self.tools)
-            started = provider.session(setting, request, model)
+            started = provider.session(context, request, model)
         else:
-            started = provider.session(setting)
+            started = provider.session(context)
         if started is None:
             return None
         launch, session = started
@@ -71,7 +71,7 @@ class Way:
 
     def _setting(self) -> ProviderContext:
         """Nothing of the owner's: no login, no option that could lead to a real vendor."""
-        theirs, home = self.patient.setting, str(self.trap.home)
+        theirs, home = self.patient.context, str(self.trap.home)
         environ = {name: value for name, value in theirs.environ.items() if name in ALLOWED}
         work = str(self.lab.work)
         return ProviderContext(
@@ -91,14 +91,14 @@ class Outcome:
 
 async def check_isolation(patient: Patient, lab: Lab) -> Finding:
     """Whether a client could reach this machine through `patient`."""
-    options = patient.setting.config
+    options = patient.context.config
     ways = (False, True) if options.warm > 0 and options.transport == "auto" else (False,)
     outcomes: list[Outcome] = []
     for ahead in ways:
         # One way after the other: a slow machine should not fail for being asked too much at once.
         way = Way(patient, lay(lab.private), lab, ahead)
         outcomes += await asyncio.gather(_read(way), _act(way))
-    if options.transport == "auto" and Capability.TOOLS in patient.provider.facts.can:
+    if options.transport == "auto" and Capability.TOOLS in patient.provider.info.can:
         outcomes.append(await _act(Way(patient, lay(lab.private), lab, ahead=True, tools=(PROBE,))))
     problems = dict.fromkeys(p for outcome in outcomes for p in outcome.problems)
     name = f"{patient.name}.isolation"
@@ -112,18 +112,18 @@ def _praise(patient: Patient, outcomes: Sequence[Outcome]) -> str:
     tools = f"{counted(once.tools, 'tool')} that can do nothing" if once.tools else "no tools"
     told = f"locked: {tools}, canaries untouched, {once.size:,} bytes to ask a short question"
     notes = [f"could not be started ahead: {o.idle}" for o in outcomes[2:3] if o.idle]
-    options = patient.setting.config
+    options = patient.context.config
     if options.env or options.args or options.config:
         notes.append("your own env, args and config were left out")
     return f"{told} ({'; '.join(notes)})" if notes else told
 
 
 def _fix(patient: Patient) -> str:
-    facts = patient.provider.facts
-    low, high = facts.tested
+    info = patient.provider.info
+    low, high = info.tested
     return (
-        f"set enabled = false in [providers.{facts.name}], or install a version known to work "
-        f"({low} to {high}): {facts.install}"
+        f"set enabled = false in [providers.{info.name}], or install a version known to work "
+        f"({low} to {high}): {info.install}"
     )
 
 
@@ -141,7 +141,7 @@ async def _read(way: Way) -> Outcome:
         return _idle(way, _reason(events))
     bodies = "\n".join(a.body for a in asked)
     tools = sorted({tool for a in asked for tool in tool_names(a)})
-    extra = [tool for tool in tools if tool not in way.patient.provider.facts.inert_tools]
+    extra = [tool for tool in tools if tool not in way.patient.provider.info.inert_tools]
     said = "".join(event.text for event in events if isinstance(event, Text))
     checks = {
         "a file of yours was sent to the vendor": not _seen(way.trap, vendor.asked),

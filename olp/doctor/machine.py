@@ -167,4 +167,4 @@ def _problem(patient: Patient | None) -> tuple[str, str] | None:
     if not patient.enabled and patient.installed:
         fix = f"set enabled = true in [providers.{patient.name}], or take it out of the chain"
         return f"{patient.name} is switched off", fix
-    return f"{patient.name} is not installed", patient.provider.facts.install
+    return f"{patient.name} is not installed", patient.provider.info.install

@@ -39,7 +39,7 @@ def check_service(patients: Sequence[Patient]) -> Iterator[Finding]:
 
 
 def _finds(file: Path, used: Sequence[Patient], path: str) -> Finding:
-    lost = {p.provider.facts.program: what for p in used if (what := _lost(p, path))}
+    lost = {p.provider.info.program: what for p in used if (what := _lost(p, path))}
     if not lost:
         return Finding("service.path", True, f"{file} finds every CLI that is in use")
     shown = ", ".join(f"{name} ({what})" for name, what in lost.items())
@@ -49,7 +49,7 @@ def _finds(file: Path, used: Sequence[Patient], path: str) -> Finding:
 
 def _lost(patient: Patient, path: str) -> str | None:
     """What of a CLI would not be found there: itself, or the program that runs its script."""
-    wanted = patient.setting.config.command or (patient.provider.facts.program,)
+    wanted = patient.context.config.command or (patient.provider.info.program,)
     program = shutil.which(wanted[0], path=path)
     if program is None:
         return "not on its PATH"
@@ -73,7 +73,7 @@ def _interpreter(program: Path) -> str | None:
 
 def _knows(used: Sequence[Patient], secrets: Path | None) -> Finding | None:
     """Whether a login in a variable of this shell is one that the service has, too."""
-    names = [name for p in used for name in p.provider.facts.passes if os.environ.get(name)]
+    names = [name for p in used for name in p.provider.info.passes if os.environ.get(name)]
     try:
         text = secrets.read_text("utf-8") if secrets else ""
     except OSError:

@@ -17,7 +17,7 @@ def conform(text: str, wanted: JsonFormat) -> tuple[str, str | None]:
     """The JSON text of an answer, and what is wrong with it (None when it conforms)."""
     found = JsonText(wanted)
     body = found.feed(text) + found.end()
-    return body, found.trouble or fault(body, wanted)
+    return body, found.code or fault(body, wanted)
 
 
 def fault(body: str, wanted: JsonFormat) -> str | None:

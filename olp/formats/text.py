@@ -46,7 +46,7 @@ class JsonText:
         self._in_string = False
         self._escaped = False
         self._rest: list[str] | None = None
-        self.trouble: str | None = None
+        self.code: str | None = None
 
     @property
     def begun(self) -> bool:
@@ -72,10 +72,10 @@ class JsonText:
         return self._value(self._held) if self._begin() else ""
 
     def end(self) -> str:
-        """What is still to be handed on when no more comes; `trouble` then says what is wrong with
+        """What is still to be handed on when no more comes; `problem` then says what is wrong with
         what stands around the JSON."""
         if self._rest is not None:
-            self.trouble = self._behind("".join(self._rest).strip())
+            self.code = self._behind("".join(self._rest).strip())
         if self.begun:
             return ""
         body = "".join([*self._before, self._held]).strip()

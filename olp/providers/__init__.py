@@ -19,4 +19,4 @@ def all_providers() -> Mapping[str, Provider]:
         provider = getattr(importlib.import_module(f"{__name__}.{module.name}"), "PROVIDER", None)
         if provider is not None:
             found.append(provider)
-    return {p.facts.name: p for p in sorted(found, key=lambda p: p.facts.rank)}
+    return {p.info.name: p for p in sorted(found, key=lambda p: p.info.rank)}

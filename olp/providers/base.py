@@ -166,10 +166,10 @@ class Session(Protocol):
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
         """Begin a conversation with all of `request`."""
 
-    def goes_on(self, request: Request) -> bool:
+    def can_resume(self, request: Request) -> bool:
         """Whether `more` can go on with this, which extends the conversation that it has."""
 
-    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+    def resume(self, request: Request, now: datetime) -> Sequence[Step]:
         """Go on with the conversation: only `request.latest` is new."""
 
     def interrupt(self) -> Sequence[Step]:
@@ -219,10 +219,10 @@ class ProviderInfo:
     can: tuple[Capability, ...] = (Capability.SCHEMA, Capability.EFFORT)
 
 
-def login_hint(facts: ProviderInfo) -> str:
+def login_hint(info: ProviderInfo) -> str:
     """What to tell about a missing login: never the vendor's words, which speak of a key or a
     status that the person asking does not have."""
-    return f"{facts.title} is not logged in on the server; its owner can run: {facts.login}"
+    return f"{info.title} is not logged in on the server; its owner can run: {info.login}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class ProviderContext:
 
 
 def adapted(
-    setting: ProviderContext,
+    context: ProviderContext,
     *,
     env: Mapping[str, str],
     args: Sequence[str] = (),
@@ -253,40 +253,40 @@ def adapted(
 ) -> ProviderContext:
     """`setting` with more in the owner's options: they come last and so win."""
     options = structs.replace(
-        setting.config,
-        env=setting.config.env | dict(env),
-        args=(*setting.config.args, *args),
-        config=setting.config.config | dict(config or {}),
+        context.config,
+        env=context.config.env | dict(env),
+        args=(*context.config.args, *args),
+        config=context.config.config | dict(config or {}),
     )
-    return replace(setting, config=options)
+    return replace(context, config=options)
 
 
 class Provider(Protocol):
     """One CLI."""
 
     @property
-    def facts(self) -> ProviderInfo:
+    def info(self) -> ProviderInfo:
         """What is known of it."""
 
     def launch(
-        self, request: Request, model: str, setting: ProviderContext, now: datetime
+        self, request: Request, model: str, context: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
         """How to start the CLI for `request`, and the driver of that process. `now` is local."""
 
-    def probes(self, setting: ProviderContext) -> Mapping[str, Launch]:
+    def probes(self, context: ProviderContext) -> Mapping[str, Launch]:
         """Commands that cost no quota, for the doctor: `version` and, where there is one, `login`
         (exit code 0 means that a login is present)."""
 
     def session(
-        self, setting: ProviderContext, request: Request | None = None, model: str = ""
+        self, context: ProviderContext, request: Request | None = None, model: str = ""
     ) -> tuple[Launch, Session] | None:
         """How to start the CLI ahead of any request, and the protocol of it; None if it cannot.
         With a `request` for `model`, which a one-shot cannot answer, it is started for that."""
 
-    def survey(self, setting: ProviderContext) -> Sequence[tuple[Launch, Driver]]:
+    def survey(self, context: ProviderContext) -> Sequence[tuple[Launch, Driver]]:
         """How to ask the CLI, without spending quota, for its models (Listed), for what is left of
         the plan (Quota) and for what its launches need (Keep); nothing if it cannot be asked."""
 
-    def mocked(self, setting: ProviderContext, url: str) -> ProviderContext:
+    def mocked(self, context: ProviderContext, url: str) -> ProviderContext:
         """`setting` with the CLI pointed at a stand-in for its vendor at `url` (without a path),
         and with a login that no vendor accepts: for the doctor's self-test and for tests."""

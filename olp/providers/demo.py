@@ -14,7 +14,7 @@ from olp.model import Launch, Request
 from olp.providers.base import Driver, ProviderContext, ProviderInfo
 from olp.providers.claude import Claude
 
-FACTS = ProviderInfo(
+INFO = ProviderInfo(
     name="demo",
     rank=0,
     title="Demo",
@@ -30,35 +30,35 @@ FACTS = ProviderInfo(
 class Demo:
     """The provider: Claude's way of starting, another program."""
 
-    facts = FACTS
+    info = INFO
 
     def __init__(self) -> None:
         self._claude = Claude()
 
     def launch(
-        self, request: Request, model: str, setting: ProviderContext, now: datetime
+        self, request: Request, model: str, context: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
-        return self._claude.launch(request, model, _as_module(setting), now)
+        return self._claude.launch(request, model, _as_module(context), now)
 
     def session(
-        self, setting: ProviderContext, request: Request | None = None, model: str = ""
+        self, context: ProviderContext, request: Request | None = None, model: str = ""
     ) -> None:
         return None  # it starts at once as it is
 
-    def survey(self, setting: ProviderContext) -> Sequence[tuple[Launch, Driver]]:
+    def survey(self, context: ProviderContext) -> Sequence[tuple[Launch, Driver]]:
         return ()  # its models are known, and it has no plan
 
-    def probes(self, setting: ProviderContext) -> Mapping[str, Launch]:
-        return {"version": self._claude.probes(_as_module(setting))["version"]}
+    def probes(self, context: ProviderContext) -> Mapping[str, Launch]:
+        return {"version": self._claude.probes(_as_module(context))["version"]}
 
-    def mocked(self, setting: ProviderContext, url: str) -> ProviderContext:
-        return setting
+    def mocked(self, context: ProviderContext, url: str) -> ProviderContext:
+        return context
 
 
-def _as_module(setting: ProviderContext) -> ProviderContext:
+def _as_module(context: ProviderContext) -> ProviderContext:
     """The stand-in's command; the real Claude's login is not for it."""
-    environ = {k: v for k, v in setting.environ.items() if k not in Claude.facts.passes}
-    return replace(setting, command=(*setting.command, "-m", "olp.demo"), environ=environ)
+    environ = {k: v for k, v in context.environ.items() if k not in Claude.info.passes}
+    return replace(context, command=(*context.command, "-m", "olp.demo"), environ=environ)
 
 
 PROVIDER = Demo()

@@ -31,7 +31,7 @@ class Server:
     """The routes over one service at a time."""
 
     def __init__(self, service: Service, config: Config) -> None:
-        self._in_air: dict[str, int] = {}
+        self._in_flight: dict[str, int] = {}
         self._throttle = Throttle()
         self._max_body = int(config.server.max_body_mb * 1024 * 1024)
         self.use(service, config)
@@ -41,7 +41,7 @@ class Server:
         they began with."""
         self._service = service
         self._gatekeeper = Gatekeeper(config.server, service.people, self._throttle, service.log)
-        self._chat = ChatEndpoint(service, self._gatekeeper, config, self._in_air)
+        self._chat = ChatEndpoint(service, self._gatekeeper, config, self._in_flight)
         self._insight = Insight(service, self._gatekeeper, config)
         self._page = ConnectPage(service, self._gatekeeper)
 
@@ -171,7 +171,7 @@ class Server:
     async def _quota_refresh(self, request: web.Request) -> web.Response:
         check_owner(await self._gatekeeper.check(request))
         told = await self._service.refresh()
-        return json_response({name: {"trouble": one.trouble} for name, one in told.items()})
+        return json_response({name: {"problem": one.problem} for name, one in told.items()})
 
     async def _quota_clear(self, request: web.Request) -> web.Response:
         check_owner(await self._gatekeeper.check(request))

@@ -43,7 +43,7 @@ class ChatEndpoint:
     """The OpenAI chat completions API over one service. `in_air` counts each caller's requests."""
 
     def __init__(
-        self, service: Service, gatekeeper: Gatekeeper, config: Config, in_air: dict[str, int]
+        self, service: Service, gatekeeper: Gatekeeper, config: Config, in_flight: dict[str, int]
     ) -> None:
         self._service = service
         self._gatekeeper = gatekeeper
@@ -51,19 +51,19 @@ class ChatEndpoint:
         self._fetcher = Fetcher(config.images)
         # Threads of their own: what a client makes slow must not keep processes from being ended.
         self._readers = ThreadPoolExecutor(READERS, "read-request")
-        self._in_air = in_air
+        self._in_flight = in_flight
 
     async def post(self, http: web.Request) -> web.StreamResponse:
         """The whole way of one request, as the server sees it."""
         reply = http[REPLY]
         caller = await self._gatekeeper.check(http)
-        visit = self._service.book.visit(reply.id, caller, DIALECT)
-        with visit, self._counted(caller):
+        entry = self._service.book.entry(reply.id, caller, DIALECT)
+        with entry, self._counted(caller):
             body = await self._body(http)
-            visit.bytes_in = len(body)
+            entry.bytes_in = len(body)
             asked = openai_chat.model_in(body)
             refuse_key_in(asked, "`model`")
-            reply.model = visit.asked = asked
+            reply.model = entry.asked = asked
             order = await self._decoded(body)
             order = _with_wishes(order, http)
             plan = self._service.plan(order.request, caller)
@@ -71,11 +71,11 @@ class ChatEndpoint:
                 request_id=reply.id, caller=caller.name, background=plan.background
             )
             admitted = self._service.people.admitted(caller, plan.background, plan.request)
-            async with admitted as entry:
+            async with admitted as reservation:
                 request = await self._fetcher.filled(plan.request)
-                way = (request, plan.chain, caller.id, log, visit, entry)
-                with self._service.board(*way) as reader:
-                    answer = _Answer(self, http, reply, order, caller, reader, visit)
+                way = (request, plan.chain, caller.id, log, entry, reservation)
+                with self._service.join(*way) as reader:
+                    answer = _Answer(self, http, reply, order, caller, reader, entry)
                     return await (answer.stream() if order.request.stream else answer.whole())
 
     async def _body(self, http: web.Request) -> bytes:
@@ -115,7 +115,7 @@ class ChatEndpoint:
     @contextmanager
     def _counted(self, caller: Caller) -> Iterator[None]:
         """Holds one of the requests that a caller may have in the air."""
-        count = self._in_air.get(caller.id, 0)
+        count = self._in_flight.get(caller.id, 0)
         if count >= self._config.server.max_requests:
             raise RequestError(
                 f"{count} requests of yours are being answered; wait for one of them to end",
@@ -123,11 +123,11 @@ class ChatEndpoint:
                 code="too_many_requests",
                 headers=(("Retry-After", "2"),),
             )
-        self._in_air[caller.id] = count + 1
+        self._in_flight[caller.id] = count + 1
         try:
             yield
         finally:
-            self._in_air[caller.id] -= 1
+            self._in_flight[caller.id] -= 1
 
     def shows_detail(self, caller: Caller) -> bool:
         """Whether the caller may see what happened to each hop."""
@@ -151,7 +151,7 @@ class _Answer:
         order: openai_chat.Order,
         caller: Caller,
         reader: Reader,
-        visit: RequestEntry,
+        entry: RequestEntry,
     ) -> None:
         self._endpoint = endpoint
         self._http = http
@@ -159,7 +159,7 @@ class _Answer:
         self._order = order
         self._detail = endpoint.shows_detail(caller)
         self._reader = reader
-        self._visit = visit
+        self._entry = entry
         self._created = int(time.time())
         self._id = f"chatcmpl-{reply.id}"
 
@@ -176,7 +176,7 @@ class _Answer:
         head = outputs[0]
         assert isinstance(head, Answering)
         body = openai_chat.whole(self._order, outputs, id=self._id, created=self._created)
-        self._visit.bytes_out = len(body)
+        self._entry.bytes_out = len(body)
         return web.Response(body=body, content_type=JSON, headers=self._headers(head, outputs))
 
     async def stream(self) -> web.StreamResponse:
@@ -201,8 +201,8 @@ class _Answer:
                 outputs = await self._next(response, encoder)
                 await self._write(response, encoder, outputs)
         except BrokenOff as error:
-            self._visit.error = _apology(error)
-            await response.write(encoder.error(self._visit.error))
+            self._entry.error = _apology(error)
+            await response.write(encoder.error(self._entry.error))
         await response.write_eof()
         return response
 
@@ -215,11 +215,11 @@ class _Answer:
                     return await self._read()
             except TimeoutError:
                 await response.write(encoder.keep_alive)
-                self._visit.bytes_out += len(encoder.keep_alive)
+                self._entry.bytes_out += len(encoder.keep_alive)
 
     async def _read(self) -> Sequence[Output]:
         outputs = await self._reader.read()
-        self._visit.told(outputs, time.monotonic())
+        self._entry.told(outputs, time.monotonic())
         return outputs
 
     async def _write(
@@ -232,9 +232,9 @@ class _Answer:
         if data:
             async with asyncio.timeout(STALLED_S):
                 await response.write(data)
-            self._visit.bytes_out += len(data)
+            self._entry.bytes_out += len(data)
         # A client that has read the last word may hang up before its handler is done.
-        self._visit.all_sent = isinstance(outputs[-1], Done | Failed)
+        self._entry.all_sent = isinstance(outputs[-1], Done | Failed)
 
     def _headers(self, head: Answering, outputs: Sequence[Output]) -> dict[str, str]:
         """What is known by now: of a stream, by its first piece."""
@@ -245,7 +245,7 @@ class _Answer:
         more = headers.refused(end, show_detail=self._detail)
         more |= headers.ignored(self._order.request.ignored)
         body = openai_chat.refused_body(end)
-        self._visit.bytes_out = len(body)
+        self._entry.bytes_out = len(body)
         return web.Response(
             body=body,
             status=end.status,

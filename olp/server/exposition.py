@@ -30,18 +30,18 @@ __all__ = ["CONTENT_TYPE", "exposition"]
 Health = Mapping[str, Any]
 
 
-def exposition(health: Health, tally: Counters, *, people: bool) -> bytes:
+def exposition(health: Health, counters: Counters, *, people: bool) -> bytes:
     """All of it as text."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_House(health, tally, people))
+    registry.register(_House(health, counters, people))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
 
 
 class _House(Collector):
-    def __init__(self, health: Health, tally: Counters, people: bool) -> None:
+    def __init__(self, health: Health, counters: Counters, people: bool) -> None:
         self._health = health
-        self._tally = tally
+        self._tally = counters
         self._people = people
 
     def describe(self) -> Iterable[Metric]:
@@ -58,12 +58,12 @@ class _House(Collector):
 # --- what is counted ---------------------------------------------------------------------------
 
 
-def _counted(tally: Counters, people: bool) -> Iterator[Metric]:
+def _counted(counters: Counters, people: bool) -> Iterator[Metric]:
     yield _counter(
         "olp_requests",
         "Requests of known persons that are over, by how they ended for the client",
         ("provider", "model", "outcome", "code"),
-        tally.requests,
+        counters.requests,
         people,
     )
     hops = CounterMetricFamily(
@@ -71,21 +71,21 @@ def _counted(tally: Counters, people: bool) -> Iterator[Metric]:
         "Hops that answered (code OK), failed or were passed over, by what that meant",
         labels=("provider", "model", "code", "trigger_type"),
     )
-    for by, count in tally.hops.items():
+    for by, count in counters.hops.items():
         hops.add_metric(by, count)
     yield hops
     yield _counter(
         "olp_tokens",
         "Tokens; cached and cache_written are part of input, reasoning is part of output",
         ("provider", "model", "kind"),
-        tally.tokens,
+        counters.tokens,
         people,
     )
     yield _counter(
         "olp_cost_estimate_usd",
         "What the CLIs state that answers would cost, an estimate: a subscription pays nothing",
         ("provider", "model"),
-        tally.cost,
+        counters.cost,
         people,
     )
 
@@ -107,10 +107,10 @@ def _counter(
     return family
 
 
-def _timed(tally: Counters) -> Iterator[Metric]:
+def _timed(counters: Counters) -> Iterator[Metric]:
     for name, about, found in (
-        ("olp_first_content_seconds", "From a request to the first of its answer", tally.first),
-        ("olp_request_duration_seconds", "From a request to its end", tally.total),
+        ("olp_first_content_seconds", "From a request to the first of its answer", counters.first),
+        ("olp_request_duration_seconds", "From a request to its end", counters.total),
     ):
         family = HistogramMetricFamily(name, about, labels=("provider",))
         for provider, histogram in found.items():

@@ -27,7 +27,7 @@ from olp.runtime.usage.schema import VERSION
 from olp.runtime.usage.store import UsageStore
 from tests.cli.conftest import Olp
 from tests.cli.inside import inside
-from tests.runtime.bookkeeping import old_file, row
+from tests.runtime.usage_entries import old_file, row
 
 PATIENCE_S = 20.0
 TODAY = datetime.now()
@@ -73,7 +73,7 @@ def write(state: Path, *rows: RequestRow) -> None:
     for one in rows:
         record.ended(one, names[one.person])
     record.close()
-    assert record.trouble is None
+    assert record.problem is None
 
 
 @pytest.fixture
@@ -482,7 +482,7 @@ def test_a_killed_servers_file_hides_no_other(tmp_path: Path, state: Path, run: 
 # --- why -----------------------------------------------------------------------------------------
 
 
-def story(**changed: Any) -> dict[str, Any]:
+def trace(**changed: Any) -> dict[str, Any]:
     """A story with one hop, as the record keeps it."""
     hop = {
         "hop": 0, "provider": "claude", "model": "sonnet", "code": None, "trigger_type": None,
@@ -502,7 +502,7 @@ def test_why_tells_the_last_request_where_none_is_named(run: Olp, state: Path) -
     assert "no request is on record yet" in run("why").err
     record = UsageStore(state / "olp.db")
     record.open()
-    record.keep(story())
+    record.keep(trace())
     record.close()
     told = run("why").out
     assert told == run("why", "--last").out == run("why", "r1").out
@@ -523,7 +523,7 @@ def test_why_tells_the_last_request_where_none_is_named(run: Olp, state: Path) -
     ],
 )  # fmt: skip
 def test_why_says_nothing_of_what_did_not_happen(changed: dict[str, Any], words: str) -> None:
-    text = "\n".join(why.told(story(**changed)))
+    text = "\n".join(why.told(trace(**changed)))
     assert "None" not in text
     assert words in text
 

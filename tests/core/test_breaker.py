@@ -142,13 +142,13 @@ def test_F1_after_the_cool_down_one_request_probes_and_the_others_skip() -> None
     assert not one.blocks(SONNET, 70)
 
 
-@pytest.mark.parametrize("trouble", [t for t in ErrorCode if t not in COUNTED])
+@pytest.mark.parametrize("code", [t for t in ErrorCode if t not in COUNTED])
 def test_F1_a_probe_that_says_nothing_of_the_provider_lets_the_next_one_try(
-    trouble: ErrorCode,
+    code: ErrorCode,
 ) -> None:
     one = opened(0, 0, 0)
     probe = probe_of(one)
-    assert one.note(SONNET, Failed(trouble, "no"), 61) is None
+    assert one.note(SONNET, Failed(code, "no"), 61) is None
     probe.leave()
     assert not one.blocks(SONNET, 61)
     assert probe_of(one) is not probe
@@ -183,13 +183,13 @@ def test_F1_a_probe_of_before_a_closing_is_none_afterwards() -> None:
 # --- F2: what is counted -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trouble", list(ErrorCode))
-def test_F2_only_the_providers_own_faults_are_counted(trouble: ErrorCode) -> None:
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_F2_only_the_providers_own_faults_are_counted(code: ErrorCode) -> None:
     one = breaker(threshold=1)
-    changed = one.note(SONNET, Failed(trouble, "no"), 0)
-    assert (changed == "opened") == (trouble in COUNTED)
-    assert one.blocks(SONNET, 1) == (trouble in COUNTED)
-    assert RULES[trouble].counted_by_breaker == (trouble in COUNTED)
+    changed = one.note(SONNET, Failed(code, "no"), 0)
+    assert (changed == "opened") == (code in COUNTED)
+    assert one.blocks(SONNET, 1) == (code in COUNTED)
+    assert RULES[code].counted_by_breaker == (code in COUNTED)
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 408, 422, 429, 499, 500, 503, 529, 599, None])
@@ -202,8 +202,8 @@ def test_F2_an_unknown_failure_is_counted_from_500_on(status: int | None) -> Non
 def test_F2_what_is_not_counted_neither_opens_nor_closes() -> None:
     one = breaker()
     fail(one, 0, 1)
-    for trouble in (ErrorCode.BAD_REQUEST, ErrorCode.QUOTA_EXHAUSTED, ErrorCode.CONCURRENCY_LIMIT):
-        one.note(SONNET, Failed(trouble, "no"), 2)
+    for code in (ErrorCode.BAD_REQUEST, ErrorCode.QUOTA_EXHAUSTED, ErrorCode.CONCURRENCY_LIMIT):
+        one.note(SONNET, Failed(code, "no"), 2)
     one.note(SONNET, Done(Finish.LENGTH, truncated=True), 2)
     assert fail(one, 3) == ["opened"], "the two before are still counted"
 
@@ -241,17 +241,17 @@ def test_F1_successes_leave_nothing_behind() -> None:
 
 
 def test_F1_an_open_latch_has_no_probe() -> None:
-    latch = HalfOpenGate()
-    assert latch.enter() is None and not latch.blocks(0)
-    assert "probing=False" in repr(latch)
+    gate = HalfOpenGate()
+    assert gate.enter() is None and not gate.blocks(0)
+    assert "probing=False" in repr(gate)
 
 
 @pytest.mark.parametrize("ends", [("open",), ("leave",), ("open", "leave"), ("leave", "open")])
 def test_F1_a_latch_is_free_again_however_its_probe_ended(ends: Sequence[str]) -> None:
-    latch = HalfOpenGate()
-    latch.shut(10)
-    probe = latch.enter()
-    assert probe is not None and latch.blocks(10) and "probing=True" in repr(latch)
+    gate = HalfOpenGate()
+    gate.shut(10)
+    probe = gate.enter()
+    assert probe is not None and gate.blocks(10) and "probing=True" in repr(gate)
     for end in ends:
-        latch.open() if end == "open" else probe.leave()
-    assert not latch.blocks(10)
+        gate.open() if end == "open" else probe.leave()
+    assert not gate.blocks(10)

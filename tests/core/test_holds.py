@@ -61,7 +61,7 @@ def test_E5_a_reset_that_has_passed_holds_nobody(resets_in: float) -> None:
 def test_E5_the_skip_is_soft_and_says_what_the_provider_said() -> None:
     skipped = held(used_up(3600, detail="You've hit your session limit")).blocking(SONNET, 1)
     assert skipped is not None
-    assert skipped.trouble is ErrorCode.QUOTA_HOLD
+    assert skipped.code is ErrorCode.QUOTA_HOLD
     assert "You've hit your session limit" in skipped.detail
     assert skipped.resets_at == WALL + 3600 and not skipped.model_limit
 

@@ -22,7 +22,7 @@ def at(seconds: float) -> Now:
     return Now(seconds, WALL + seconds, "2027-01-15")
 
 
-def books(slots: int = 2, limits: dict[str, Thresholds] | None = None) -> Admission:
+def admission(slots: int = 2, limits: dict[str, Thresholds] | None = None) -> Admission:
     return Admission(Slots({hop.provider: slots for hop in HOPS}), BreakerConfig(), limits or {})
 
 
@@ -32,7 +32,7 @@ def open_circuit(one: Admission, hop: Hop, when: float) -> None:
 
 
 def all_open(times: tuple[float, ...] = (0, 10, 20)) -> Admission:
-    one = books()
+    one = admission()
     for hop, when in zip(HOPS, times, strict=True):
         open_circuit(one, hop, when)
     return one
@@ -44,7 +44,7 @@ class Request:
     def __init__(
         self, one: Admission, now: float, *, hops: tuple[Hop, ...] = HOPS, fail: bool = False
     ):
-        self.books, self.now = one, now
+        self.admission, self.now = one, now
         policy = Policy(try_open_circuits=not fail)
         self.walk = Walk(Chain("c", hops, policy), streaming=True, now=now)
         self.asked: list[Hop] = []
@@ -52,7 +52,7 @@ class Request:
     def go(self, end: Done | Failed) -> Refused | None:
         """To its end: every hop that may be asked ends like this."""
         while (hop := self.walk.next(self.now)) is not None:
-            right = self.books.enter(hop, None, at(self.now), forced=self.walk.forced)
+            right = self.admission.enter(hop, None, at(self.now), forced=self.walk.forced)
             if isinstance(right, Failed):
                 self.walk.pass_on(right, self.now)
                 self._keep_books()
@@ -67,7 +67,7 @@ class Request:
 
     def _keep_books(self) -> None:
         for hop, end in self.walk.ends:
-            self.books.note(hop, end, at(self.now))
+            self.admission.note(hop, end, at(self.now))
         self.walk.ends.clear()
 
     @property
@@ -102,7 +102,7 @@ def test_F4_its_failure_leaves_one_spawn_behind_and_the_first_hops_error() -> No
     end = request.go(DEAD)
     assert end is not None and request.asked == [HOPS[1]]
     assert request.codes == ["CIRCUIT_OPEN", "SPAWN_FAILED", "CIRCUIT_OPEN"]
-    assert (end.status, end.failed.trouble) == (503, ErrorCode.CIRCUIT_OPEN)
+    assert (end.status, end.failed.code) == (503, ErrorCode.CIRCUIT_OPEN)
     assert end.exhausted == ("claude", "codex", "vibe")
 
 
@@ -134,7 +134,7 @@ def test_F4_a_circuit_that_is_due_is_no_reason_to_force_anything(fail: bool) -> 
 
 def mixed() -> Admission:
     """Hop 0 held, hop 1's circuit open, hop 2 over its threshold."""
-    one = books(limits=ONCE)
+    one = admission(limits=ONCE)
     held = Failed(ErrorCode.QUOTA_EXHAUSTED, "used up", resets_at=WALL + 3600)
     one.note(HOPS[0], held, at(0))
     open_circuit(one, HOPS[1], 0)
@@ -153,13 +153,13 @@ def test_F4_A4_with_mixed_reasons_and_all_open_fail_the_first_hops_reason_is_tol
     request = Request(mixed(), 30, fail=True)
     end = request.go(Done())
     assert end is not None and request.asked == []
-    assert (end.status, end.failed.trouble) == (429, ErrorCode.QUOTA_HOLD)
+    assert (end.status, end.failed.code) == (429, ErrorCode.QUOTA_HOLD)
     assert "used up" in end.failed.detail
     assert end.retry_after == 30, "the circuit is due before the plan is"
 
 
 def test_F4_a_full_hop_and_an_open_one() -> None:
-    one = books(slots=1)
+    one = admission(slots=1)
     rights = [one.enter(hop, None, at(0)) for hop in (HOPS[0], HOPS[2])]
     assert all(isinstance(right, Permit) for right in rights)
     open_circuit(one, HOPS[1], 0)
@@ -170,12 +170,12 @@ def test_F4_a_full_hop_and_an_open_one() -> None:
 
 @pytest.mark.parametrize("trouble", [ErrorCode.QUOTA_EXHAUSTED, ErrorCode.CLI_NOT_FOUND])
 def test_F4_where_another_hop_was_asked_the_open_one_stays_alone(trouble: ErrorCode) -> None:
-    one = books()
+    one = admission()
     open_circuit(one, HOPS[0], 0)
     request = Request(one, 30, hops=HOPS[:2])
     end = request.go(Failed(trouble, "no"))
     assert end is not None and request.asked == [HOPS[1]]
-    assert end.failed.trouble is ErrorCode.CIRCUIT_OPEN
+    assert end.failed.code is ErrorCode.CIRCUIT_OPEN
     assert "its last error: SPAWN_FAILED: died" in end.failed.detail
 
 
@@ -189,7 +189,7 @@ def test_F4_a_forced_attempt_is_the_probe_and_ends_as_one() -> None:
 
 
 def test_D3_no_slot_anywhere_is_no_case_for_force() -> None:
-    one = books(slots=1)
+    one = admission(slots=1)
     rights = [one.enter(hop, None, at(0)) for hop in HOPS]
     assert all(isinstance(right, Permit) for right in rights)
     request = Request(one, 0)

@@ -243,7 +243,7 @@ class BooksMachine(RuleBasedStateMachine):
     def begin(self, slots: int) -> None:
         limits = {"claude": slots, "codex": slots}
         self.slots = slots
-        self.books = Admission(Slots(limits), BreakerConfig(threshold=2, cooldown_s=10), {})
+        self.admission = Admission(Slots(limits), BreakerConfig(threshold=2, cooldown_s=10), {})
 
     @property
     def at(self) -> Now:
@@ -262,8 +262,8 @@ class BooksMachine(RuleBasedStateMachine):
     def _go(self, walk: Walk, asked: list[Hop]) -> None:
         """As `Engine.serve` does it, up to an attempt or the end."""
         while (hop := walk.next(self.now)) is not None:
-            open_before = {open_ for open_, _ in self.books.breaker.open_circuits(self.now)}
-            right = self.books.enter(hop, None, self.at, forced=walk.forced)
+            open_before = {open_ for open_, _ in self.admission.breaker.open_circuits(self.now)}
+            right = self.admission.enter(hop, None, self.at, forced=walk.forced)
             if isinstance(right, Failed):
                 walk.pass_on(right, self.now)
                 self._keep_books(walk)
@@ -289,25 +289,25 @@ class BooksMachine(RuleBasedStateMachine):
         for record in walk.records:
             assert record.code in NOT_ASKED and record.code != ErrorCode.CIRCUIT_OPEN
             hop = Hop(record.provider, record.model)
-            assert isinstance(self.books.enter(hop, None, self.at, forced=True), Failed)
+            assert isinstance(self.admission.enter(hop, None, self.at, forced=True), Failed)
 
     def _keep_books(self, walk: Walk) -> None:
         for hop, end in walk.ends:
-            self.books.note(hop, end, self.at)
+            self.admission.note(hop, end, self.at)
         walk.ends.clear()
-        open_now = {hop for hop, _ in self.books.breaker.open_circuits(self.now)}
+        open_now = {hop for hop, _ in self.admission.breaker.open_circuits(self.now)}
         self.probing = {hop: one for hop, one in self.probing.items() if hop in open_now}
 
     @precondition(lambda self: self.running)
     @rule(
         which=PICK,
-        trouble=st.sampled_from([t for t in ErrorCode if t not in NOT_ASKED]),
+        code=st.sampled_from([t for t in ErrorCode if t not in NOT_ASKED]),
         model_limit=st.booleans(),
         after_text=st.booleans(),
     )
-    def fail(self, which: int, trouble: ErrorCode, model_limit: bool, after_text: bool) -> None:
+    def fail(self, which: int, code: ErrorCode, model_limit: bool, after_text: bool) -> None:
         one = self.running.pop(which % len(self.running))
-        failed = Failed(trouble, "no", resets_at=WALL + self.now + 50, model_limit=model_limit)
+        failed = Failed(code, "no", resets_at=WALL + self.now + 50, model_limit=model_limit)
         events = [Text("x")] if after_text else []
         self._end(one, [*events, failed])
         if after_text:
@@ -320,8 +320,8 @@ class BooksMachine(RuleBasedStateMachine):
     def answer(self, which: int) -> None:
         one = self.running.pop(which % len(self.running))
         self._end(one, [Text("x"), Done()])
-        assert not self.books.breaker.blocks(one.hop, self.now)
-        assert self.books.holds.blocking(one.hop, self.now) is None
+        assert not self.admission.breaker.blocks(one.hop, self.now)
+        assert self.admission.holds.blocking(one.hop, self.now) is None
         assert one.walk.next(self.now) is None
 
     @precondition(lambda self: self.running)
@@ -340,14 +340,14 @@ class BooksMachine(RuleBasedStateMachine):
 
     @rule()
     def clear(self) -> None:
-        self.books.holds.clear()
+        self.admission.holds.clear()
 
     @invariant()
     def D2_no_slot_is_leaked_and_none_is_given_twice(self) -> None:
         taken = dict.fromkeys(("claude", "codex"), 0)
         for one in self.running:
             taken[one.hop.provider] += 1
-        assert self.books.slots.active == taken
+        assert self.admission.slots.active == taken
         assert max(taken.values()) <= self.slots
 
     @invariant()
@@ -355,8 +355,8 @@ class BooksMachine(RuleBasedStateMachine):
         if self.running:
             return
         for hop in HOPS:
-            assert not self.books.breaker.blocks(hop, self.now + 10)
-            assert self.books.holds.blocking(hop, self.now + MAX_HOLD_S) is None
+            assert not self.admission.breaker.blocks(hop, self.now + 10)
+            assert self.admission.holds.blocking(hop, self.now + MAX_HOLD_S) is None
 
 
 def test_F1_F5_the_breaker_in_any_order_of_events() -> None:

@@ -93,6 +93,17 @@ def test_whoever_was_served_elsewhere_leaves_every_line() -> None:
     assert woken == ["ben"] and queue.waiting("claude") == 0
 
 
+def test_a_person_who_was_served_makes_way_at_every_provider() -> None:
+    """The slot of vibe may be free, and it was Anna's turn there."""
+    queue, woken = Queue(), list[str]()
+    anna = queue.join(["claude"], "anna", lambda: None)
+    ben = queue.join(["vibe"], "ben", partial(woken.append, "ben"))
+    later = queue.join(["vibe"], "anna", partial(woken.append, "later"))
+    assert queue.first("vibe") is later
+    queue.leave(anna, served=True)
+    assert queue.first("vibe") is ben and woken == ["ben"]
+
+
 @given(st.lists(st.tuples(st.sampled_from(["join", "leave", "serve"]), st.integers(0, 9))))
 def test_nobody_is_served_twice_while_another_waits(steps: list[tuple[str, int]]) -> None:
     """From when a person has somebody in line, each other person has at most one turn before."""
@@ -133,7 +144,7 @@ class Waiter:
         self.hops = hops
         self.woken = True
         names = {hop.provider for hop in hops}
-        self.ticket = machine.books.queue.join(names, person, self._wake)
+        self.ticket = machine.admission.queue.join(names, person, self._wake)
 
     def _wake(self) -> None:
         self.woken = True
@@ -145,7 +156,7 @@ class LineMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.books = Admission(Slots(LIMITS), BreakerConfig(), {})
+        self.admission = Admission(Slots(LIMITS), BreakerConfig(), {})
         self.now = 0.0
         self.running: list[Permit] = []
         self.waiting: list[Waiter] = []
@@ -160,13 +171,13 @@ class LineMachine(RuleBasedStateMachine):
         """The hops in their order, at once; then in line for those that are full."""
         full = []
         for hop in dict.fromkeys(hops):
-            first = self.books.queue.first(hop.provider)
-            right = self.books.enter(hop, None, self._at())
+            first = self.admission.queue.first(hop.provider)
+            right = self.admission.enter(hop, None, self._at())
             if isinstance(right, Permit):
                 assert first is None, "nobody goes before those who wait"
                 self.running.append(right)
                 return
-            full += [hop] if right.trouble is ErrorCode.CONCURRENCY_LIMIT else []
+            full += [hop] if right.code is ErrorCode.CONCURRENCY_LIMIT else []
         if full:
             self.waiting.append(Waiter(self, person, full))
 
@@ -178,59 +189,59 @@ class LineMachine(RuleBasedStateMachine):
         waiter = woken[which % len(woken)]
         waiter.woken = False
         for hop in list(waiter.hops):
-            if self.books.queue.first(hop.provider) is not waiter.ticket:
+            if self.admission.queue.first(hop.provider) is not waiter.ticket:
                 continue
-            right = self.books.enter(hop, None, self._at(), in_turn=True)
+            right = self.admission.enter(hop, None, self._at(), in_turn=True)
             if isinstance(right, Permit):
                 self.running.append(right)
                 self.waiting.remove(waiter)
-                self.books.queue.leave(waiter.ticket, served=True)
+                self.admission.queue.leave(waiter.ticket, served=True)
                 return
-            if right.trouble is not ErrorCode.CONCURRENCY_LIMIT:
+            if right.code is not ErrorCode.CONCURRENCY_LIMIT:
                 waiter.hops.remove(hop)
         if not waiter.hops:
             self.waiting.remove(waiter)
-            self.books.queue.leave(waiter.ticket, served=False)
+            self.admission.queue.leave(waiter.ticket, served=False)
             return
-        self.books.queue.narrow(waiter.ticket, {hop.provider for hop in waiter.hops})
+        self.admission.queue.narrow(waiter.ticket, {hop.provider for hop in waiter.hops})
 
     @precondition(lambda self: self.waiting)
     @rule(which=PICK)
     def give_up(self, which: int) -> None:
         waiter = self.waiting.pop(which % len(self.waiting))
-        self.books.queue.leave(waiter.ticket, served=False)
+        self.admission.queue.leave(waiter.ticket, served=False)
 
     @precondition(lambda self: self.running)
     @rule(which=PICK, used_up=st.booleans(), answered=st.booleans())
     def end(self, which: int, used_up: bool, answered: bool) -> None:
         right = self.running.pop(which % len(self.running))
         if used_up:
-            self.books.note(right.hop, Failed(ErrorCode.QUOTA_EXHAUSTED, "used up"), self._at())
+            self.admission.note(right.hop, Failed(ErrorCode.QUOTA_EXHAUSTED, "used up"), self._at())
         with right:
             if answered:
                 right.answered()
 
     @rule()
     def lift(self) -> None:
-        self.books.holds.clear()
+        self.admission.holds.clear()
 
     @rule(claude=st.integers(1, 3))
     def change(self, claude: int) -> None:
-        self.books.adopt({**LIMITS, "claude": claude}, BreakerConfig(), {})
+        self.admission.adopt({**LIMITS, "claude": claude}, BreakerConfig(), {})
 
     @invariant()
     def D3_no_slot_stays_free_while_somebody_waits_for_it(self) -> None:
-        for name, limit in self.books.slots.limits.items():
-            first = self.books.queue.first(name)
-            if first is not None and self.books.slots.active[name] < limit:
+        for name, limit in self.admission.slots.limits.items():
+            first = self.admission.queue.first(name)
+            if first is not None and self.admission.slots.active[name] < limit:
                 assert next(w for w in self.waiting if w.ticket is first).woken
 
     @invariant()
     def D1_no_more_slots_are_taken_than_there_are_processes(self) -> None:
         for name in LIMITS:
             taken = sum(right.hop.provider == name for right in self.running)
-            assert self.books.slots.active[name] == taken
-            assert self.books.slots.leaving[name] == 0
+            assert self.admission.slots.active[name] == taken
+            assert self.admission.slots.leaving[name] == 0
 
 
 def test_the_line_and_the_books_together() -> None:

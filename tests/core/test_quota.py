@@ -62,7 +62,7 @@ def test_E1_a_percentage_fires_from_its_threshold_on(window: str, used: float, f
     end = fired(one, threshold)
     assert (end is not None) == fires
     if end is not None:
-        assert end.trouble is ErrorCode.SOFT_TRIGGER
+        assert end.code is ErrorCode.SOFT_TRIGGER
         assert end.resets_at == WALL + 60
         assert window in end.detail and "threshold 90 %" in end.detail
 

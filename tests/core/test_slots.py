@@ -22,7 +22,7 @@ def test_D1_the_last_slot_is_taken_and_the_next_taker_is_told_how_full_it_is() -
     taken(slots)
     refused = slots.take("claude")
     assert isinstance(refused, Failed)
-    assert refused.trouble is ErrorCode.CONCURRENCY_LIMIT
+    assert refused.code is ErrorCode.CONCURRENCY_LIMIT
     for word in ("providerName=claude", "maxConcurrent=2", "activeSpawns=2"):
         assert word in refused.detail
     assert isinstance(slots.take("codex"), Slot), "another provider is not concerned"

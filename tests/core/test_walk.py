@@ -64,11 +64,11 @@ def hop(text: str) -> Hop:
 def walk(
     *hops: str,
     streaming: bool = True,
-    clocks: Mapping[str, Timeouts] | None = None,
+    timeouts: Mapping[str, Timeouts] | None = None,
     **policy: Any,
 ) -> Walk:
     chain = Chain("test", tuple(map(hop, hops or THREE)), Policy(**policy))
-    return Walk(chain, streaming=streaming, now=NOW, clocks=clocks, cache="miss")
+    return Walk(chain, streaming=streaming, now=NOW, timeouts=timeouts, cache="miss")
 
 
 def play(way: Walk, *attempts: Sequence[Event], now: float = NOW) -> list[Output]:
@@ -148,7 +148,7 @@ def test_A4_all_hops_fail_and_the_first_error_is_told(first: ErrorCode) -> None:
     second = ErrorCode.OVERLOADED if first is not ErrorCode.OVERLOADED else ErrorCode.SPAWN_FAILED
     play(way, fail(first, "the first reason"), fail(second, "another"), fail(second, "a third"))
     end = way.verdict(WALL)
-    assert end.failed.trouble is first
+    assert end.failed.code is first
     assert end.failed.detail.startswith("the first reason. claude/sonnet: ")
     assert end.status == RULES[first].status
     assert end.advice == RULES[first].advice or end.status in (429, 503)
@@ -160,7 +160,7 @@ def test_A4_a_skipped_first_hop_is_told_with_the_reason_it_was_skipped_for() -> 
     reason = held("held until 5 pm: You've hit your weekly limit")
     play(way, reason, fail(ErrorCode.OVERLOADED), fail(ErrorCode.OVERLOADED))
     end = way.verdict(WALL)
-    assert end.failed.trouble is ErrorCode.QUOTA_HOLD
+    assert end.failed.code is ErrorCode.QUOTA_HOLD
     assert "weekly limit" in end.failed.detail
 
 
@@ -191,7 +191,7 @@ def test_A6_a_stop_in_mid_chain_tells_that_hop(trouble: ErrorCode) -> None:
     assert way.next(NOW) is None
     end = way.verdict(WALL)
     assert (end.provider, end.model, end.hops) == ("codex", "gpt-5.5", 1)
-    assert (end.failed.trouble, end.failed.detail) == (trouble, "second")
+    assert (end.failed.code, end.failed.detail) == (trouble, "second")
     assert end.exhausted == ()
     assert "fallback_chain_exhausted" not in [note.event for note in way.notes]
 
@@ -328,7 +328,7 @@ def test_B3_after_content_any_other_failure_ends_with_an_error(trouble: ErrorCod
     out = play(way, [Text("half"), *fail(trouble, "at /home/bob/x with sk-ant-abcdefgh")])
     end = out[-1]
     assert isinstance(end, Failed)
-    assert end.trouble is trouble
+    assert end.code is trouble
     assert finishes(out) == []
     assert "bob" not in end.detail and "sk-ant" not in end.detail
 
@@ -442,14 +442,16 @@ def test_C3_which_clock_runs(
 
 
 def test_C3_the_clocks_of_a_provider_win_over_the_chain() -> None:
-    way = walk(clocks={"claude": Timeouts(opening_s=20, gate_s=3, total_s=100)}, opening_s=50)
+    way = walk(timeouts={"claude": Timeouts(opening_s=20, gate_s=3, total_s=100)}, opening_s=50)
     way.next(NOW)
     assert way.wake_at == NOW + 20
     way.pass_on(Started(), NOW + 1)
     assert way.wake_at == NOW + 4
     way.pass_on(Text("x"), NOW + 2)
     assert way.wake_at == NOW + 100
-    other = walk("codex/gpt-5.5", clocks={"claude": Timeouts(opening_s=20)}, opening_s=50, gate_s=7)
+    other = walk(
+        "codex/gpt-5.5", timeouts={"claude": Timeouts(opening_s=20)}, opening_s=50, gate_s=7
+    )
     other.next(NOW)
     assert other.wake_at == NOW + 50
     other.pass_on(Started(), NOW + 1)
@@ -457,7 +459,7 @@ def test_C3_the_clocks_of_a_provider_win_over_the_chain() -> None:
 
 
 def test_C3_the_gate_clock_is_never_later_than_the_total() -> None:
-    way = walk(clocks={"claude": Timeouts(opening_s=20, gate_s=30, total_s=25)})
+    way = walk(timeouts={"claude": Timeouts(opening_s=20, gate_s=30, total_s=25)})
     way.next(NOW)
     way.pass_on(Started(), NOW + 19)
     assert way.wake_at == NOW + 25
@@ -491,7 +493,7 @@ def test_C3_the_total_time_ends_a_stream_that_was_committed_with_an_error() -> N
     way.pass_on(Text("x"), NOW)
     out = way.expire(NOW + 600)
     assert [type(event) for event in out] == [Failed]
-    assert isinstance(out[0], Failed) and out[0].trouble is ErrorCode.SPAWN_TIMEOUT
+    assert isinstance(out[0], Failed) and out[0].code is ErrorCode.SPAWN_TIMEOUT
     assert way.next(NOW + 600) is None
 
 
@@ -516,7 +518,7 @@ def test_C3_the_total_time_is_over_exactly_when_it_said_it_would_be(
         total = 0.1 * tenth
         chain = Chain("c", (hop("claude/sonnet"),), Policy(gate_action=action))
         way = Walk(
-            chain, streaming=streaming, now=start, clocks={"claude": Timeouts(total, 9, total)}
+            chain, streaming=streaming, now=start, timeouts={"claude": Timeouts(total, 9, total)}
         )
         way.next(start)
         way.pass_on(Started(), start)
@@ -534,7 +536,7 @@ def test_C3_no_new_hop_starts_when_too_little_time_is_left() -> None:
     end = way.verdict(WALL)
     assert [r.code for r in end.records] == ["SPAWN_TIMEOUT", "DEADLINE", "DEADLINE"]
     assert {r.trigger_type for r in end.records[1:]} == {TriggerType.SOFT}
-    assert end.failed.trouble is ErrorCode.SPAWN_TIMEOUT
+    assert end.failed.code is ErrorCode.SPAWN_TIMEOUT
     assert end.status == 504
 
 
@@ -601,7 +603,7 @@ def test_E4_a_soft_skip_has_a_record_and_counts_as_tried() -> None:
 
 
 @pytest.mark.parametrize(
-    ("troubles", "resets", "expected"),
+    ("codes", "resets", "expected"),
     [
         ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED], [WALL + 90.2, WALL + 600], 91),
         ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED], [WALL + 600, WALL + 90], 90),
@@ -612,10 +614,10 @@ def test_E4_a_soft_skip_has_a_record_and_counts_as_tried() -> None:
     ],
 )
 def test_K_retry_after_is_the_earliest_reset(
-    troubles: list[ErrorCode], resets: list[float | None], expected: int | None
+    codes: list[ErrorCode], resets: list[float | None], expected: int | None
 ) -> None:
     way = walk("claude/sonnet", "codex/gpt-5.5")
-    play(way, *[fail(t, resets_at=at) for t, at in zip(troubles, resets, strict=True)])
+    play(way, *[fail(t, resets_at=at) for t, at in zip(codes, resets, strict=True)])
     assert way.verdict(WALL).retry_after == expected
 
 
@@ -657,7 +659,7 @@ def test_F4_it_is_tried_once() -> None:
         (1, "CIRCUIT_OPEN"),
         (2, "CIRCUIT_OPEN"),
     ]
-    assert end.failed.trouble is ErrorCode.OVERLOADED
+    assert end.failed.code is ErrorCode.OVERLOADED
 
 
 @pytest.mark.parametrize(
@@ -879,7 +881,7 @@ def test_A6_what_stops_the_chain_is_told_even_if_a_later_hop_was_tried_first() -
         walk.pass_on(Failed(trouble, "no"), 0)
     assert walk.next(0) is None
     end = walk.verdict(0)
-    assert (end.provider, end.status, end.failed.trouble) == ("claude", 400, ErrorCode.BAD_REQUEST)
+    assert (end.provider, end.status, end.failed.code) == ("claude", 400, ErrorCode.BAD_REQUEST)
 
 
 def test_A4_a_hop_that_never_could_answer_does_not_hide_what_went_wrong() -> None:
@@ -917,7 +919,7 @@ def test_A7_an_empty_answer_is_a_failed_hop(said: str, streaming: bool) -> None:
     [record] = head.records
     assert (record.code, record.trigger_type) == ("EMPTY_ANSWER", TriggerType.HARD)
     assert out[1:] == list(ANSWER), "nothing of the silent hop goes out"
-    assert [end.trouble for _, end in way.ends if isinstance(end, Failed)] == ["EMPTY_ANSWER"]
+    assert [end.code for _, end in way.ends if isinstance(end, Failed)] == ["EMPTY_ANSWER"]
 
 
 @pytest.mark.parametrize("streaming", [True, False])
@@ -991,7 +993,7 @@ def test_B2_once_something_is_out_the_text_beside_a_failure_goes_out_too() -> No
     way.pass_on_together([Started(), Text("one ")], NOW)
     out = way.pass_on_together([Text("two"), *fail(ErrorCode.VENDOR_CUT)], NOW)
     assert out[0] == Text("two")
-    assert isinstance(out[1], Failed) and out[1].trouble is ErrorCode.VENDOR_CUT
+    assert isinstance(out[1], Failed) and out[1].code is ErrorCode.VENDOR_CUT
 
 
 def test_B1_what_comes_after_the_end_is_not_looked_at() -> None:
@@ -1016,7 +1018,7 @@ def test_G1_a_cut_that_a_living_cli_reports_is_never_salvaged(streaming: bool) -
     out += way.pass_on(Failed(ErrorCode.VENDOR_CUT, "connection closed"), NOW)
     assert finishes(out) == []
     if streaming:
-        assert isinstance(out[-1], Failed) and out[-1].trouble is ErrorCode.VENDOR_CUT
+        assert isinstance(out[-1], Failed) and out[-1].code is ErrorCode.VENDOR_CUT
     else:
         assert out == [] and way.verdict(WALL).status == 502
 
@@ -1032,7 +1034,7 @@ def test_G1_a_living_cli_that_had_to_be_ended_leaves_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clocks", "shown", "seconds"),
+    ("timeouts", "shown", "seconds"),
     [
         (Timeouts(), None, 240.0),
         (Timeouts(), 60.0, 60.0),
@@ -1042,9 +1044,9 @@ def test_G1_a_living_cli_that_had_to_be_ended_leaves_no_answer() -> None:
     ],
 )
 def test_C3_where_the_vendors_first_word_shows_a_minute_without_it_is_enough(
-    clocks: Timeouts, shown: float | None, seconds: float
+    timeouts: Timeouts, shown: float | None, seconds: float
 ) -> None:
-    way = walk("claude/sonnet", "codex/gpt", clocks={"claude": clocks})
+    way = walk("claude/sonnet", "codex/gpt", timeouts={"claude": timeouts})
     way.next(NOW)
     way.hurry(shown)
     assert way.wake_at == NOW + seconds
@@ -1258,7 +1260,7 @@ def test_K1_a_chain_of_one_is_advised_to_have_another(trouble: ErrorCode) -> Non
 
 
 @pytest.mark.parametrize(
-    ("troubles", "resets", "expected"),
+    ("codes", "resets", "expected"),
     [
         # A used-up plan that is back in an hour, and one that nobody knows of: it is probed.
         ([ErrorCode.QUOTA_EXHAUSTED, ErrorCode.QUOTA_EXHAUSTED], [3600, None], 300),
@@ -1275,9 +1277,9 @@ def test_K1_a_chain_of_one_is_advised_to_have_another(trouble: ErrorCode) -> Non
     ],
 )
 def test_K_retry_after_is_when_any_hop_may_be_well_again(
-    troubles: list[ErrorCode], resets: list[float | None], expected: int
+    codes: list[ErrorCode], resets: list[float | None], expected: int
 ) -> None:
     way = walk("claude/sonnet", "codex/gpt-5.5")
     at = [None if seconds is None else WALL + seconds for seconds in resets]
-    play(way, *[fail(t, resets_at=reset) for t, reset in zip(troubles, at, strict=True)])
+    play(way, *[fail(t, resets_at=reset) for t, reset in zip(codes, at, strict=True)])
     assert way.verdict(WALL).retry_after == expected

@@ -111,11 +111,11 @@ def stories(draw: st.DrawFn) -> Story:
         Chain("c", hops, draw(_policies)),
         streaming=streaming,
         now=now,
-        clocks={"codex": Timeouts(20, 5, 60)},
+        timeouts={"codex": Timeouts(20, 5, 60)},
         patience=draw(st.sampled_from([0.0, 10.0])),
         contexts={hop: tokens for hop in hops if (tokens := draw(_contexts))},
     )
-    story = Story(walk, count, streaming)
+    trace = Story(walk, count, streaming)
     while (hop := walk.next(now)) is not None or walk.full:
         full = hop is None
         if full:
@@ -126,33 +126,33 @@ def stories(draw: st.DrawFn) -> Story:
         if full:
             walk.again(hop, now)
         skipped = draw(_skips)
-        story.tried.append(hop)
-        story.asked += [] if skipped else [hop]
-        assert len(story.tried) <= 3 * count, "the walk ends"
-        now = _live(story, draw(_HELD if full else _SKIPPED) if skipped else draw(_attempt), now)
-    return story
+        trace.tried.append(hop)
+        trace.asked += [] if skipped else [hop]
+        assert len(trace.tried) <= 3 * count, "the walk ends"
+        now = _live(trace, draw(_HELD if full else _SKIPPED) if skipped else draw(_attempt), now)
+    return trace
 
 
-def _live(story: Story, attempt: list[Moment], now: float) -> float:
-    walk, mark = story.walk, f"<{len(story.tried) - 1}>"
+def _live(trace: Story, attempt: list[Moment], now: float) -> float:
+    walk, mark = trace.walk, f"<{len(trace.tried) - 1}>"
     for seconds, event in [*attempt, (0.0, Failed(ErrorCode.SPAWN_FAILED, "silence"))]:
         now += seconds
         if not walk.trying:
             break
         if now >= walk.wake_at:
-            story.take(walk.expire(now))
+            trace.take(walk.expire(now))
         if isinstance(event, Text) and event.text:
             event = Text(event.text + mark)
         if event is not None:
-            before = bool(story.out)
-            story.take(walk.pass_on(event, now))
-            story.failed_after_output |= before and isinstance(event, Failed)
+            before = bool(trace.out)
+            trace.take(walk.pass_on(event, now))
+            trace.failed_after_output |= before and isinstance(event, Failed)
     assert not walk.trying
     return now
 
 
-def answer_of(story: Story) -> Answering:
-    head = story.out[0]
+def answer_of(trace: Story) -> Answering:
+    head = trace.out[0]
     assert isinstance(head, Answering)
     return head
 
@@ -162,120 +162,120 @@ everything = settings(max_examples=200, deadline=None)
 
 @everything
 @given(stories())
-def test_B1_nothing_is_tried_after_the_first_output(story: Story) -> None:
-    assert len(set(story.out_by)) <= 1, "all output is of one attempt"
-    if story.out:
-        assert story.out_by[0] == len(story.tried) - 1, "and that is the last one"
+def test_B1_nothing_is_tried_after_the_first_output(trace: Story) -> None:
+    assert len(set(trace.out_by)) <= 1, "all output is of one attempt"
+    if trace.out:
+        assert trace.out_by[0] == len(trace.tried) - 1, "and that is the last one"
 
 
 @everything
 @given(stories())
-def test_B1_an_answering_goes_out_at_most_once_and_first(story: Story) -> None:
-    heads = [index for index, event in enumerate(story.out) if isinstance(event, Answering)]
-    assert heads == ([0] if story.out else [])
+def test_B1_an_answering_goes_out_at_most_once_and_first(trace: Story) -> None:
+    heads = [index for index, event in enumerate(trace.out) if isinstance(event, Answering)]
+    assert heads == ([0] if trace.out else [])
 
 
 @everything
 @given(stories())
-def test_A1_hops_are_tried_once_each_and_in_order(story: Story) -> None:
-    indexes = [PROVIDERS.index(hop.provider) for hop in story.tried]
+def test_A1_hops_are_tried_once_each_and_in_order(trace: Story) -> None:
+    indexes = [PROVIDERS.index(hop.provider) for hop in trace.tried]
     looked = list(dict.fromkeys(indexes))
     assert looked == sorted(looked)
-    assert len(story.asked) == len(set(story.asked)), "each CLI is asked once"
-    again = {hop for index, hop in enumerate(story.tried) if hop in story.tried[:index]}
-    assert all(story.tried.count(hop) > story.asked.count(hop) for hop in again), "full or open"
+    assert len(trace.asked) == len(set(trace.asked)), "each CLI is asked once"
+    again = {hop for index, hop in enumerate(trace.tried) if hop in trace.tried[:index]}
+    assert all(trace.tried.count(hop) > trace.asked.count(hop) for hop in again), "full or open"
 
 
 @everything
 @given(stories())
-def test_F4_an_open_circuit_is_forced_only_if_nobody_was_asked(story: Story) -> None:
-    if story.walk.forced:
-        ends = [end for _, end in story.walk.ends[:-1]]
-        assert all(isinstance(end, Failed) and end.trouble in NOT_ASKED for end in ends)
-        assert len(ends) >= story.count
+def test_F4_an_open_circuit_is_forced_only_if_nobody_was_asked(trace: Story) -> None:
+    if trace.walk.forced:
+        ends = [end for _, end in trace.walk.ends[:-1]]
+        assert all(isinstance(end, Failed) and end.code in NOT_ASKED for end in ends)
+        assert len(ends) >= trace.count
 
 
 @everything
 @given(stories())
-def test_A3_the_head_names_the_hop_that_serves_and_tells_of_every_hop_before(story: Story) -> None:
-    if story.out:
-        head = answer_of(story)
-        assert head.provider == story.tried[-1].provider == PROVIDERS[head.hops]
-        before = [hop for hop in range(story.count) if hop != head.hops]
+def test_A3_the_head_names_the_hop_that_serves_and_tells_of_every_hop_before(trace: Story) -> None:
+    if trace.out:
+        head = answer_of(trace)
+        assert head.provider == trace.tried[-1].provider == PROVIDERS[head.hops]
+        before = [hop for hop in range(trace.count) if hop != head.hops]
         told = [record.hop for record in head.records]
-        assert told == (before if story.out_of_turn else before[: head.hops])
+        assert told == (before if trace.out_of_turn else before[: head.hops])
 
 
 @everything
 @given(stories())
-def test_A4_a_verdict_exists_exactly_if_nothing_was_answered(story: Story) -> None:
-    assert story.walk.answered == bool(story.out)
-    if not story.walk.answered:
-        end = story.walk.verdict(WALL)
+def test_A4_a_verdict_exists_exactly_if_nothing_was_answered(trace: Story) -> None:
+    assert trace.walk.answered == bool(trace.out)
+    if not trace.walk.answered:
+        end = trace.walk.verdict(WALL)
         assert end.status >= 400
         assert end.records and end.records[0].hop == 0
-        assert end.hops <= story.count
-        assert not end.exhausted or (end.provider, end.hops) == ("claude", story.count)
+        assert end.hops <= trace.count
+        assert not end.exhausted or (end.provider, end.hops) == ("claude", trace.count)
 
 
 @everything
 @given(stories())
-def test_B2_no_text_of_a_failed_hop_goes_out_with_another_hops_answer(story: Story) -> None:
-    mine = f"<{len(story.tried) - 1}>"
-    for event in story.out:
+def test_B2_no_text_of_a_failed_hop_goes_out_with_another_hops_answer(trace: Story) -> None:
+    mine = f"<{len(trace.tried) - 1}>"
+    for event in trace.out:
         if isinstance(event, Text) and event.text:
             assert event.text.endswith(mine)
 
 
 @everything
 @given(stories())
-def test_B3_an_answer_ends_once_and_never_with_stop_after_a_failure(story: Story) -> None:
-    ends = [event for event in story.out if isinstance(event, Done | Failed)]
-    if story.out:
-        assert len(ends) == 1 and story.out[-1] is ends[0]
-    if story.failed_after_output:
-        end = story.out[-1]
+def test_B3_an_answer_ends_once_and_never_with_stop_after_a_failure(trace: Story) -> None:
+    ends = [event for event in trace.out if isinstance(event, Done | Failed)]
+    if trace.out:
+        assert len(ends) == 1 and trace.out[-1] is ends[0]
+    if trace.failed_after_output:
+        end = trace.out[-1]
         assert isinstance(end, Failed) or end == Done(Finish.LENGTH, truncated=True)
         # Half a call of a tool is never passed off as an answer that is merely short.
-        assert isinstance(end, Failed) or not any(isinstance(e, CallStarted) for e in story.out)
+        assert isinstance(end, Failed) or not any(isinstance(e, CallStarted) for e in trace.out)
 
 
 @everything
 @given(stories())
-def test_C4_without_streaming_what_goes_out_is_one_whole_answer(story: Story) -> None:
-    if story.out and not story.streaming:
-        assert isinstance(story.out[-1], Done)
+def test_C4_without_streaming_what_goes_out_is_one_whole_answer(trace: Story) -> None:
+    if trace.out and not trace.streaming:
+        assert isinstance(trace.out[-1], Done)
 
 
 @everything
 @given(stories())
-def test_D2_every_attempt_ends_exactly_once_in_the_books(story: Story) -> None:
-    ended = [hop for hop, _ in story.walk.ends]
-    assert [hop for hop in ended if hop in story.tried] == story.tried
+def test_D2_every_attempt_ends_exactly_once_in_the_books(trace: Story) -> None:
+    ended = [hop for hop, _ in trace.walk.ends]
+    assert [hop for hop in ended if hop in trace.tried] == trace.tried
 
 
 @everything
 @given(stories())
-def test_I2_records_are_of_hops_in_order_once_each(story: Story) -> None:
-    hops = [record.hop for record in story.walk.records]
+def test_I2_records_are_of_hops_in_order_once_each(trace: Story) -> None:
+    hops = [record.hop for record in trace.walk.records]
     assert hops == sorted(set(hops))
-    if not story.walk.answered and not story.walk.forced:
+    if not trace.walk.answered and not trace.walk.forced:
         assert hops == list(range(len(hops)))
 
 
 @everything
 @given(stories())
-def test_A7_after_a_context_that_was_too_small_only_larger_ones_are_asked(story: Story) -> None:
-    contexts = story.walk._contexts
+def test_A7_after_a_context_that_was_too_small_only_larger_ones_are_asked(trace: Story) -> None:
+    contexts = trace.walk._contexts
     needs = 0
-    ends = {hop: end for hop, end in story.walk.ends if hop in story.asked}
-    for hop in story.asked:
+    ends = {hop: end for hop, end in trace.walk.ends if hop in trace.asked}
+    for hop in trace.asked:
         assert needs == 0 or contexts.get(hop, 0) > needs
         end = ends[hop]
-        if isinstance(end, Failed) and end.trouble is ErrorCode.CONTEXT_TOO_LONG:
+        if isinstance(end, Failed) and end.code is ErrorCode.CONTEXT_TOO_LONG:
             needs = contexts.get(hop, 0)
             if not needs:
-                assert hop == story.asked[-1], "nobody knows what would be larger"
+                assert hop == trace.asked[-1], "nobody knows what would be larger"
 
 
 @everything
@@ -288,7 +288,7 @@ def test_B1_of_what_was_read_together_a_failure_decides(
     out = walk.pass_on_together(events, 0)
     end = next((event for event in events if isinstance(event, Done | Failed)), None)
     if isinstance(end, Failed):
-        salvaged = not streaming and end.trouble is ErrorCode.SPAWN_FAILED
+        salvaged = not streaming and end.code is ErrorCode.SPAWN_FAILED
         assert not out or (salvaged and out[-1] == Done(Finish.LENGTH, truncated=True))
         assert not walk.trying
     again = Walk(Chain("c", (Hop("claude", "m0"), Hop("codex", "m1"))), streaming=False, now=0)

@@ -110,7 +110,7 @@ class Message:
 def streamed(outputs: list[Output], order: Order) -> Message:
     """The message that a client puts together from the stream."""
     if isinstance(outputs[0], Refused):
-        return Message(error=outputs[0].failed.trouble)
+        return Message(error=outputs[0].failed.code)
     encoder = StreamEncoder(order, id="x", created=1)
     data = b"".join(map(encoder.event, outputs)).decode()
     message = Message()
@@ -133,7 +133,7 @@ def streamed(outputs: list[Output], order: Order) -> Message:
 def told_whole(outputs: list[Output], order: Order) -> Message:
     """The message of the whole answer."""
     if isinstance(outputs[0], Refused):
-        return Message(error=outputs[0].failed.trouble)
+        return Message(error=outputs[0].failed.code)
     body = json.loads(whole(order, outputs, id="x", created=1))
     (choice,) = body["choices"]
     said = choice["message"]

@@ -44,13 +44,13 @@ def patient(tmp_path: Path) -> MakePatient:
         command: tuple[str, ...] = (name,)
         if installed:
             command = (str(install(tmp_path / "bin", name, mood, version, login)),)
-        setting = ProviderContext(
+        context = ProviderContext(
             command,
             config or ProviderConfig(),
             {"PATH": "/usr/bin:/bin", **(environ or {})},
             str(home),
             str(tmp_path / "own"),
         )
-        return Patient(all_providers()[name], setting, installed, enabled, needed)
+        return Patient(all_providers()[name], context, installed, enabled, needed)
 
     return make

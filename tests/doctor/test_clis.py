@@ -71,7 +71,7 @@ async def test_a_login_is_asked_of_the_cli(patient: MakePatient, lab: Lab) -> No
 async def test_a_login_of_its_own_says_where_it_is_kept(patient: MakePatient, lab: Lab) -> None:
     own = patient("codex", login=False, config=ProviderConfig(login="own"))
     finding = await check_login(own, lab)
-    assert own.setting.own_home in finding.fix
+    assert own.context.own_home in finding.fix
 
 
 async def test_vibes_key_is_looked_for_where_vibe_looks(

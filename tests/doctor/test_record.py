@@ -14,7 +14,7 @@ import pytest
 from olp.doctor.finding import Finding
 from olp.doctor.record import check_record
 from olp.runtime.usage import schema as tables
-from tests.runtime.bookkeeping import filled, old_file, row
+from tests.runtime.usage_entries import filled, old_file, row
 
 
 @pytest.fixture

@@ -77,8 +77,8 @@ def delta(text: str) -> dict[str, Any]:
     return stream(type="content_block_delta", delta={"type": "text_delta", "text": text})
 
 
-def result(text: str = "", **more: Any) -> dict[str, Any]:
-    return {"type": "result", "subtype": "success", "is_error": False, "result": text} | more
+def result(text: str = "", **resume: Any) -> dict[str, Any]:
+    return {"type": "result", "subtype": "success", "is_error": False, "result": text} | resume
 
 
 # --- the recordings ------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_C6_every_recording_ends_exactly_once(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(FAILURES))
 def test_A7_each_failure_is_told_apart(name: str) -> None:
     failed = replayed(name).failed
-    assert failed.trouble is FAILURES[name]
+    assert failed.code is FAILURES[name]
     assert failed.detail
 
 
@@ -216,7 +216,7 @@ def test_M2_a_model_that_asks_for_a_tool_ends_the_process(tool: str) -> None:
 def test_C7_an_end_before_the_result_is_no_success(keep: int) -> None:
     lines = Recording.load("claude", "ok").lines[:keep]
     for code in (0, 1, 137, None):
-        assert play(driver(), lines, Exit(code)).failed.trouble is ErrorCode.SPAWN_FAILED
+        assert play(driver(), lines, Exit(code)).failed.code is ErrorCode.SPAWN_FAILED
 
 
 # --- lines that were not recorded ----------------------------------------------------------------
@@ -238,12 +238,12 @@ def test_M1_any_other_prompt_is_not_touched(prompt: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "more",
+    "resume",
     [{"tools": ["Bash"]}, {"tools": ["StructuredOutput"]}, {"mcp_servers": [{"name": "x"}]}],
 )
-def test_M2_tools_that_are_announced_end_the_process(more: dict[str, Any]) -> None:
-    init = {"type": "system", "subtype": "init", "tools": [], "mcp_servers": []} | more
-    assert told(init).failed.trouble is ErrorCode.SPAWN_FAILED
+def test_M2_tools_that_are_announced_end_the_process(resume: dict[str, Any]) -> None:
+    init = {"type": "system", "subtype": "init", "tools": [], "mcp_servers": []} | resume
+    assert told(init).failed.code is ErrorCode.SPAWN_FAILED
 
 
 def test_M2_the_schemas_own_tool_is_allowed_only_with_a_schema() -> None:
@@ -253,7 +253,7 @@ def test_M2_the_schemas_own_tool_is_allowed_only_with_a_schema() -> None:
     )
     answer = result("", structured_output={"a": 1})
     assert told(init, start, answer, structured=True).end == Done()
-    assert told(start, answer).failed.trouble is ErrorCode.SPAWN_FAILED
+    assert told(start, answer).failed.code is ErrorCode.SPAWN_FAILED
 
 
 def test_N1_what_a_sub_agent_says_is_not_the_answer() -> None:
@@ -318,7 +318,7 @@ def test_B3_what_the_deltas_lack_is_not_lost_in_silence(whole: str, text: str, e
 def test_S18_a_limit_notice_as_prose_with_exit_0_is_a_failure() -> None:
     notice = "You've hit your weekly limit · resets 3pm"
     failed = told(result(notice)).failed
-    assert failed.trouble is ErrorCode.QUOTA_EXHAUSTED
+    assert failed.code is ErrorCode.QUOTA_EXHAUSTED
     assert failed.resets_at is not None
 
 
@@ -346,11 +346,11 @@ def test_E5_a_limit_of_one_model_is_told_as_such(kind: str) -> None:
     limit = {"status": "rejected", "resetsAt": 1_800_000_000, "rateLimitType": kind}
     event = {"type": "rate_limit_event", "rate_limit_info": limit}
     failed = told(event, result("x", is_error=True, api_error_status=429)).failed
-    assert (failed.trouble, failed.model_limit) == (ErrorCode.QUOTA_EXHAUSTED, True)
+    assert (failed.code, failed.model_limit) == (ErrorCode.QUOTA_EXHAUSTED, True)
 
 
 @pytest.mark.parametrize(
-    ("more", "trouble"),
+    ("resume", "trouble"),
     [
         ({"api_error_status": 529}, ErrorCode.OVERLOADED),
         ({"api_error_status": 500}, ErrorCode.OVERLOADED),
@@ -376,18 +376,18 @@ def test_E5_a_limit_of_one_model_is_told_as_such(kind: str) -> None:
         ({}, ErrorCode.UNKNOWN),
     ],
 )
-def test_A7_an_error_result_goes_by_status_then_kind(more: Any, trouble: ErrorCode) -> None:
-    assert told(result("Something else", is_error=True, **more)).failed.trouble is trouble
+def test_A7_an_error_result_goes_by_status_then_kind(resume: Any, trouble: ErrorCode) -> None:
+    assert told(result("Something else", is_error=True, **resume)).failed.code is trouble
 
 
 @pytest.mark.parametrize("subtype", ["error_max_turns", "error_during_execution"])
 def test_C7_an_end_that_is_no_success_is_a_failure(subtype: str) -> None:
-    assert told(result("", subtype=subtype)).failed.trouble is ErrorCode.SPAWN_FAILED
+    assert told(result("", subtype=subtype)).failed.code is ErrorCode.SPAWN_FAILED
 
 
 def test_N1_a_schema_that_was_not_kept_is_a_mismatch() -> None:
     end = result("", subtype="error_max_structured_output_retries", is_error=True)
-    assert told(end, structured=True).failed.trouble is ErrorCode.FORMAT_MISMATCH
+    assert told(end, structured=True).failed.code is ErrorCode.FORMAT_MISMATCH
 
 
 @pytest.mark.parametrize(

@@ -136,13 +136,13 @@ def failure(shape: str, said: str) -> Failed:
 @pytest.mark.parametrize(("said", "scope"), LIMITS, ids=[said[:40] for said, _ in LIMITS])
 def test_G3_each_notice_of_a_limit_is_one_in_every_shape(shape: str, said: str, scope: str) -> None:
     failed = failure(shape, said)
-    assert failed.trouble is Q
+    assert failed.code is Q
     assert (failed.model_limit, failed.request_limit) == (scope == MODEL, scope == LARGE)
 
 
 @pytest.mark.parametrize(("said", "trouble"), OTHERS, ids=[said[:40] for said, _ in OTHERS])
 def test_A7_each_other_failure_is_known_by_its_words(said: str, trouble: ErrorCode) -> None:
-    assert failure("synthetic", said).trouble is trouble
+    assert failure("synthetic", said).code is trouble
 
 
 @pytest.mark.parametrize(
@@ -176,5 +176,5 @@ def test_A7_a_403_that_is_a_block_is_a_vendor_that_cannot_be_reached(page: str) 
         "api_error_status": 403,
     }
     failed = play(Driver("hi", structured=False, now=NOW), [json.dumps(end)], Exit(1)).failed
-    assert failed.trouble is ErrorCode.SPAWN_FAILED
+    assert failed.code is ErrorCode.SPAWN_FAILED
     assert failed.detail == page

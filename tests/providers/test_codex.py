@@ -79,8 +79,8 @@ def told(*messages: dict[str, Any], code: int | None = 0, stderr: str = "") -> P
     return play(driver(), [json.dumps(m) for m in messages], Exit(code, stderr))
 
 
-def item(kind: str, moment: str = "item.completed", **more: Any) -> dict[str, Any]:
-    return {"type": moment, "item": {"id": "item_0", "type": kind} | more}
+def item(kind: str, moment: str = "item.completed", **resume: Any) -> dict[str, Any]:
+    return {"type": moment, "item": {"id": "item_0", "type": kind} | resume}
 
 
 def said(text: str) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def test_C6_every_recording_ends_exactly_once(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(FAILURES))
 def test_A7_each_failure_is_told_apart(name: str) -> None:
     failed = replayed(name).failed
-    assert failed.trouble is FAILURES[name]
+    assert failed.code is FAILURES[name]
     assert failed.detail
 
 
@@ -124,7 +124,7 @@ def test_M2_a_model_that_asks_for_a_tool_gets_nothing_done(name: str) -> None:
         if isinstance(played.end, Done):
             assert played.text.startswith(HARMLESS[name])
         else:
-            assert played.failed.trouble is ErrorCode.SPAWN_FAILED
+            assert played.failed.code is ErrorCode.SPAWN_FAILED
 
 
 def test_N1_usage() -> None:
@@ -205,7 +205,7 @@ def test_C2_a_warning_is_no_failure() -> None:
 def test_C7_an_end_before_the_turn_is_completed_is_no_success(keep: int) -> None:
     lines = Recording.load("codex", "ok").lines[:keep]
     for code in (0, 1, 137, None):
-        assert play(driver(), lines, Exit(code)).failed.trouble is ErrorCode.SPAWN_FAILED
+        assert play(driver(), lines, Exit(code)).failed.code is ErrorCode.SPAWN_FAILED
 
 
 # --- lines that were not recorded ----------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_N1_a_message_counts_only_when_it_is_complete() -> None:
 )
 def test_M2_an_item_with_hands_ends_the_process(kind: Any, moment: str) -> None:
     played = told(said("x"), item(kind, moment), COMPLETED)
-    assert played.failed.trouble is ErrorCode.SPAWN_FAILED
+    assert played.failed.code is ErrorCode.SPAWN_FAILED
     assert played.used == 2
     assert played.text == ""
 
@@ -261,14 +261,14 @@ def test_M2_a_harmless_item_does_not(kind: str) -> None:
 def test_G1_the_text_of_a_broken_stream_is_not_given() -> None:
     played = told(said("half"), turn_failed("stream disconnected before completion: boom"))
     assert [type(event) for event in played.events] == [Started, Failed]
-    assert played.failed.trouble is ErrorCode.VENDOR_CUT
+    assert played.failed.code is ErrorCode.VENDOR_CUT
 
 
 @pytest.mark.parametrize("words", ["Connection failed: error sending request", "turn aborted."])
 def test_G1_no_failure_that_the_cli_lives_to_tell_is_taken_for_its_death(words: str) -> None:
     """Only a death is salvaged."""
-    assert told(said("half"), turn_failed(words)).failed.trouble is ErrorCode.VENDOR_CUT
-    assert told(turn_failed(words)).failed.trouble is ErrorCode.SPAWN_FAILED
+    assert told(said("half"), turn_failed(words)).failed.code is ErrorCode.VENDOR_CUT
+    assert told(turn_failed(words)).failed.code is ErrorCode.SPAWN_FAILED
 
 
 def test_G3_the_text_of_any_other_failure_is_not() -> None:
@@ -278,19 +278,19 @@ def test_G3_the_text_of_any_other_failure_is_not() -> None:
 def test_G1_an_exit_after_a_word_about_the_vendor_is_what_that_says() -> None:
     notice = {"type": "error", "message": "stream disconnected before completion: boom"}
     played = told(said("half"), notice, code=1)
-    assert (played.text, played.failed.trouble) == ("", ErrorCode.VENDOR_CUT)
+    assert (played.text, played.failed.code) == ("", ErrorCode.VENDOR_CUT)
 
 
 def test_G1_the_log_of_a_cli_that_died_is_no_word_about_its_vendor() -> None:
     log = "ERROR models_manager: failed to refresh: Connection failed: error sending request"
     played = told(said("all of it"), code=1, stderr=log)
-    assert (played.text, played.failed.trouble) == ("all of it", ErrorCode.SPAWN_FAILED)
+    assert (played.text, played.failed.code) == ("all of it", ErrorCode.SPAWN_FAILED)
 
 
 def test_G1_an_exit_after_the_message_gives_the_message() -> None:
     played = told(said("all of it"), code=0)
     assert played.text == "all of it"
-    assert played.failed.trouble is ErrorCode.SPAWN_FAILED
+    assert played.failed.code is ErrorCode.SPAWN_FAILED
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_N1_an_incomplete_answer_has_its_finish_reason(message: str, finish: Fin
 def test_E5_a_limit_of_one_model_is_told_as_such() -> None:
     text = "You've hit your usage limit for GPT-5.5. Switch to another model now, or try again at "
     failed = told(turn_failed(text + "3:45 PM.")).failed
-    assert (failed.trouble, failed.model_limit) == (ErrorCode.QUOTA_EXHAUSTED, True)
+    assert (failed.code, failed.model_limit) == (ErrorCode.QUOTA_EXHAUSTED, True)
     assert failed.resets_at == NOW.replace(hour=15, minute=45).timestamp()
 
 
@@ -348,4 +348,4 @@ def test_S10_a_field_that_is_null_is_no_crash(kind: str, field: str) -> None:
 
 def test_A8_words_on_standard_error_count_when_nothing_else_was_said() -> None:
     failed = told(code=1, stderr="warning: x\nNot logged in\n").failed
-    assert failed.trouble is ErrorCode.AUTH_MISSING
+    assert failed.code is ErrorCode.AUTH_MISSING

@@ -283,7 +283,7 @@ def server_fails(words: str, info: object) -> list[Step]:
 
 def meaning(events: list[Any]) -> Meaning:
     end = events[-1]
-    return end.trouble if isinstance(end, Failed) else end.finish
+    return end.code if isinstance(end, Failed) else end.finish
 
 
 @pytest.mark.parametrize(("words", "info", "expected"), SENTENCES)

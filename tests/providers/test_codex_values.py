@@ -228,7 +228,7 @@ def test_N4_what_the_cli_cannot_read_of_a_request_is_for_another_hop(
     (start,) = written(session.ask(request("hi"), "gpt-5.5", NOW))
     error = {"code": code, "message": words}
     (failed,) = session.receive(json.dumps({"id": start["id"], "error": error}))
-    assert isinstance(failed, Failed) and failed.trouble is trouble
+    assert isinstance(failed, Failed) and failed.code is trouble
 
 
 def test_N2_a_schema_that_the_cli_cannot_read_is_told_in_words() -> None:

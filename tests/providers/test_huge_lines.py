@@ -31,12 +31,12 @@ LINES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize(("provider", "line"), LINES)
 def test_M5_a_line_of_ten_megabytes_holds_nobody_up(provider: str, line: dict[str, Any]) -> None:
     cli = all_providers()[provider]
-    setting = ProviderContext(
+    context = ProviderContext(
         (provider,), ProviderConfig(), {}, "/home/anna", "/home/anna/own", work="/w"
     )
     request = Request("auto", (Message(Role.USER, "hi"),))
     now = datetime(2026, 11, 30, 21, 2).astimezone()
-    _, driver = cli.launch(request, cli.facts.models[0], setting, now)
+    _, driver = cli.launch(request, cli.info.models[0], context, now)
     driver.start()
     text = json.dumps(line)
     began = time.process_time()

@@ -61,7 +61,7 @@ SCHEMA = JsonFormat(
 )
 
 
-def setting(provider: str = "", **options: Any) -> ProviderContext:
+def context(provider: str = "", **options: Any) -> ProviderContext:
     return ProviderContext(
         command=("/opt/cli", "lead"),
         config=ProviderConfig(**options),
@@ -71,18 +71,18 @@ def setting(provider: str = "", **options: Any) -> ProviderContext:
     )
 
 
-def asked(**more: Any) -> Request:
+def asked(**resume: Any) -> Request:
     messages = (
         Message(Role.SYSTEM, "CANARY-SYSTEM"),
         Message(Role.USER, "CANARY-USER"),
         Message(Role.ASSISTANT, "CANARY-ASSISTANT"),
         Message(Role.USER, "CANARY-LAST"),
     )
-    return Request("m", messages, **more)
+    return Request("m", messages, **resume)
 
 
 def launched(name: str, request: Request | None = None, **options: Any) -> tuple[Launch, Driver]:
-    return PROVIDERS[name].launch(request or asked(), "model-1", setting(**options), NOW)
+    return PROVIDERS[name].launch(request or asked(), "model-1", context(**options), NOW)
 
 
 def files(launch: Launch) -> str:
@@ -136,11 +136,11 @@ def test_M1_no_text_of_a_client_can_stand_for_the_private_folder(name: str) -> N
     evil = PRIVATE_DIR + "/x"
     schema = JsonFormat(CLOSED | {"description": evil})
     request = Request("m", (Message(Role.USER, evil),), format=schema)
-    launch, _ = PROVIDERS[name].launch(request, "model-1", setting(), NOW)
+    launch, _ = PROVIDERS[name].launch(request, "model-1", context(), NOW)
     plain, _ = PROVIDERS[name].launch(
         Request("m", (Message(Role.USER, "x"),), format=JsonFormat(CLOSED)),
         "model-1",
-        setting(),
+        context(),
         NOW,
     )
     marks = sum(word.count("\0") for word in launch.argv)
@@ -168,7 +168,7 @@ def test_M1_messages_go_to_standard_input_and_the_system_prompt_to_a_private_fil
 def test_M1_whatever_the_prompt_the_arguments_are_the_same(name: str, text: str) -> None:
     def started(said: str) -> Launch:
         messages = (Message(Role.SYSTEM, said), Message(Role.USER, said + "."))
-        return PROVIDERS[name].launch(Request("m", messages), "model-1", setting(), NOW)[0]
+        return PROVIDERS[name].launch(Request("m", messages), "model-1", context(), NOW)[0]
 
     assert started(text).argv == started("other").argv
     assert started(text).env == started("other").env
@@ -197,7 +197,7 @@ def test_M1_the_owners_arguments_are_appended_as_they_are(name: str) -> None:
 @pytest.mark.parametrize("prompt", ["/cost", "/clear x", " /model"])
 def test_M1_a_slash_at_the_beginning_is_text_for_claude(name: str, prompt: str) -> None:
     request = Request("m", (Message(Role.USER, prompt),))
-    _, driver = PROVIDERS[name].launch(request, "model-1", setting(), NOW)
+    _, driver = PROVIDERS[name].launch(request, "model-1", context(), NOW)
     assert driver.start()[0] == Write(b"\n" + prompt.encode())
 
 
@@ -287,7 +287,7 @@ def launches(provider: Provider, with_setting: ProviderContext) -> Mapping[str, 
 def test_M3_nothing_of_the_servers_environment_passes_but_the_allow_list_and_the_own_login(
     name: str,
 ) -> None:
-    for what, launch in launches(PROVIDERS[name], setting()).items():
+    for what, launch in launches(PROVIDERS[name], context()).items():
         inherited = {key for key, value in launch.env.items() if ENVIRON.get(key) == value}
         allowed = set(HARMLESS) | set(LOGINS[name])
         assert inherited <= allowed, what
@@ -297,7 +297,7 @@ def test_M3_nothing_of_the_servers_environment_passes_but_the_allow_list_and_the
 
 @every
 def test_M3_each_cli_gets_its_own_login_and_no_others(name: str) -> None:
-    for launch in launches(PROVIDERS[name], setting()).values():
+    for launch in launches(PROVIDERS[name], context()).values():
         for other, login in LOGINS.items():
             for key, value in login.items():
                 if other == name:
@@ -336,7 +336,7 @@ def test_M1_path_and_home_are_always_there(name: str) -> None:
 @every
 def test_O_the_owners_environment_is_added_and_wins(name: str) -> None:
     env = {"ANTHROPIC_API_KEY": "the-owners-choice", "HTTPS_PROXY": "http://p", "TZ": "Asia/Tokyo"}
-    for launch in launches(PROVIDERS[name], setting(env=env)).values():
+    for launch in launches(PROVIDERS[name], context(env=env)).values():
         assert {key: launch.env[key] for key in env} == env
 
 
@@ -374,7 +374,7 @@ def test_N1_the_token_limit_reaches_the_clis_that_keep_it() -> None:
     assert "CLAUDE_CODE_MAX_OUTPUT_TOKENS" not in launched("claude")[0].env
     config = tomllib.loads(launched("vibe", limited)[0].files["home/config.toml"].decode())
     assert [model["max_output_tokens"] for model in config["models"]] == [77]
-    keeps = {name: provider.facts.keeps_max_tokens for name, provider in PROVIDERS.items()}
+    keeps = {name: provider.info.keeps_max_tokens for name, provider in PROVIDERS.items()}
     assert keeps == {"claude": True, "codex": False, "vibe": True, "demo": True}
 
 
@@ -448,7 +448,7 @@ def test_M1_a_missing_system_prompt_does_not_bring_the_clis_own_back(
 ) -> None:
     leading = (Message(Role.SYSTEM, system),) if system else ()
     request = Request("m", (*leading, Message(Role.USER, "x")))
-    launch, _ = PROVIDERS[name].launch(request, "model-1", setting(), NOW)
+    launch, _ = PROVIDERS[name].launch(request, "model-1", context(), NOW)
     path = "system.md" if name == "codex" else "home/prompts/olp.md"
     assert launch.files[path].decode() == (system or "You are a helpful assistant.")
 
@@ -457,16 +457,16 @@ def test_M1_a_missing_system_prompt_does_not_bring_the_clis_own_back(
 
 
 def test_J1_the_providers_in_their_order() -> None:
-    assert [name for name in PROVIDERS if PROVIDERS[name].facts.rank] == list(REAL)
-    assert PROVIDERS["demo"].facts.rank == 0
+    assert [name for name in PROVIDERS if PROVIDERS[name].info.rank] == list(REAL)
+    assert PROVIDERS["demo"].info.rank == 0
 
 
 @every
 def test_A8_each_provider_knows_its_commands(name: str) -> None:
-    facts = PROVIDERS[name].facts
-    assert facts.install and facts.login and facts.models
-    assert facts.name == name
-    assert "version" in PROVIDERS[name].probes(setting())
+    info = PROVIDERS[name].info
+    assert info.install and info.login and info.models
+    assert info.name == name
+    assert "version" in PROVIDERS[name].probes(context())
 
 
 @pytest.mark.parametrize(("env", "off"), [({}, None), ({"ANTHROPIC_BASE_URL": "http://x"}, "1")])
@@ -474,7 +474,7 @@ def test_A9_claude_leaves_its_betas_out_where_it_would_ask_again_without_them(
     env: dict[str, str], off: str | None
 ) -> None:
     claude = PROVIDERS["claude"]
-    session = claude.session(setting(env=env))
+    session = claude.session(context(env=env))
     assert session is not None
     for launch in (launched("claude", env=env)[0], session[0]):
         assert launch.env.get("CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS") == off

@@ -121,18 +121,18 @@ def vibe_says(text: str) -> Failed:
 
 @pytest.mark.parametrize(("text", "trouble"), CLAUDE)
 def test_G3_each_wording_of_claude(text: str, trouble: ErrorCode) -> None:
-    assert claude_says(text).trouble is trouble
+    assert claude_says(text).code is trouble
 
 
 @pytest.mark.parametrize(("text", "trouble"), VIBE)
 def test_G3_each_wording_of_vibe(text: str, trouble: ErrorCode) -> None:
-    assert vibe_says(text).trouble is trouble
+    assert vibe_says(text).code is trouble
 
 
 def test_A7_a_diagnostic_on_claudes_standard_error_counts() -> None:
     text = '[claude-code:unrecognized_model] {"model": "x"}'
     driver = claude_answer.Driver("hi", structured=False, now=NOW)
-    assert play(driver, [], Exit(1, text)).failed.trouble is MODEL
+    assert play(driver, [], Exit(1, text)).failed.code is MODEL
 
 
 @pytest.mark.parametrize("says", [claude_says, codex_says, vibe_says])

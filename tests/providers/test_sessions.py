@@ -22,12 +22,12 @@ from olp.providers.vibe.session import VibeSession
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 
 
-def request(*turns: str, system: str = "", **more: Any) -> Request:
+def request(*turns: str, system: str = "", **resume: Any) -> Request:
     """Turns of the user and the assistant by turns."""
     roles = (Role.USER, Role.ASSISTANT)
     messages = [Message(roles[index % 2], text) for index, text in enumerate(turns)]
     first = [Message(Role.SYSTEM, system)] if system else []
-    return Request("m", (*first, *messages), **more)
+    return Request("m", (*first, *messages), **resume)
 
 
 def written(steps: Sequence[Step]) -> list[dict[str, Any]]:
@@ -55,10 +55,10 @@ def asked_claude(session: ClaudeSession, wanted: Request, model: str) -> list[St
     return [*before, *tell(session, type="control_response", response=response)]
 
 
-def result(turns: int = 1, **more: Any) -> dict[str, Any]:
+def result(turns: int = 1, **resume: Any) -> dict[str, Any]:
     usage = {"input_tokens": 3, "output_tokens": 2}
     base = {"type": "result", "subtype": "success", "is_error": False, "num_turns": turns}
-    return {**base, "usage": usage, "result": "", **more}
+    return {**base, "usage": usage, "result": "", **resume}
 
 
 def delta(text: str) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def test_claude_goes_on_with_the_last_message_alone_and_tells_its_own_cost() -> 
     told = tell(session, **delta("a1")), tell(session, **result(total_cost_usd=0.5))
     usage = next(step for step in told[1] if isinstance(step, Usage))
     assert usage.cost == 0.5
-    (line,) = written(session.more(request("u1", "a1", "u2"), NOW))
+    (line,) = written(session.resume(request("u1", "a1", "u2"), NOW))
     assert line["message"]["content"] == "u2"
     tell(session, **delta("a2"))
     told_again = tell(session, **result(total_cost_usd=0.7))
@@ -129,7 +129,7 @@ def test_claude_that_refuses_a_control_request_fails(request_id: str, trouble: E
     session.ask(request("hi"), "sonnet", NOW)
     response = {"subtype": "error", "request_id": request_id, "error": "no"}
     (failed,) = tell(session, type="control_response", response=response)
-    assert isinstance(failed, Failed) and failed.trouble is trouble
+    assert isinstance(failed, Failed) and failed.code is trouble
 
 
 def test_J1_nothing_is_told_to_a_claude_before_it_has_taken_the_model() -> None:
@@ -159,7 +159,7 @@ def test_J1_nothing_is_told_to_a_claude_before_it_has_taken_the_model() -> None:
     ],
 )
 def test_J1_why_a_claude_did_not_take_the_model(said: str, trouble: ErrorCode | None) -> None:
-    assert refused_model(said).trouble is (trouble or ErrorCode.SPAWN_FAILED)
+    assert refused_model(said).code is (trouble or ErrorCode.SPAWN_FAILED)
 
 
 def test_M2_claude_that_asks_for_anything_is_ended() -> None:
@@ -193,9 +193,9 @@ def codex_turn(session: CodexSession, wanted: Request) -> list[dict[str, Any]]:
     assert start["params"]["sandbox"] == "read-only"
     assert start["params"]["approvalPolicy"] == "never"
     assert start["params"]["environments"] == []
-    more = written(tell(session, id=start["id"], result={"thread": {"id": "T"}}))
-    tell(session, id=more[-1]["id"], result={"turn": {"id": "U"}})
-    return [start, *more]
+    resume = written(tell(session, id=start["id"], result={"thread": {"id": "T"}}))
+    tell(session, id=resume[-1]["id"], result={"turn": {"id": "U"}})
+    return [start, *resume]
 
 
 def completed(status: str = "completed", **error: Any) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def test_K_codex_says_in_a_code_what_went_wrong(info: Any, trouble: ErrorCode) -
     session = new_codex()
     codex_turn(session, request("hi"))
     (failed,) = tell(session, **completed("failed", message="it said no", codexErrorInfo=info))
-    assert isinstance(failed, Failed) and failed.trouble is trouble
+    assert isinstance(failed, Failed) and failed.code is trouble
 
 
 def test_codex_cut_at_its_limit_is_an_answer_of_length() -> None:

@@ -22,8 +22,8 @@ CALLS = (ToolCall("t1", "look", '{"a": 1}'), ToolCall("t2", "Bash", "{}"))
 SPOKE = Message(Role.ASSISTANT, "", CALLS)
 
 
-def asking(*turns: Message, **more: Any) -> Request:
-    return Request("m", (USER, *turns), tools=TOOLS, **more)
+def asking(*turns: Message, **resume: Any) -> Request:
+    return Request("m", (USER, *turns), tools=TOOLS, **resume)
 
 
 def results(*ids: str, text: str = "r") -> tuple[Message, ...]:
@@ -103,8 +103,8 @@ def test_claude_calls_and_goes_on_with_the_results() -> None:
     assert mcp_call(session, 5, "look", "t1") == [], "held until there is a result"
 
     given = asking(SPOKE, *results("t1", "t2"))
-    assert session.goes_on(given)
-    (answered,) = written(session.more(given, NOW))
+    assert session.can_resume(given)
+    (answered,) = written(session.resume(given, NOW))
     inner = answered["response"]["response"]["mcp_response"]
     assert inner == {"jsonrpc": "2.0", "id": 5, "result": {"content": [_text("r t1")]}}
     assert not session.parked
@@ -128,7 +128,7 @@ def test_claude_is_told_of_a_call_that_got_no_result() -> None:
     stopped(session)
     mcp_call(session, 5, "look", "t1")
     mcp_call(session, 6, "Bash", "t2")
-    lines = written(session.more(asking(SPOKE, *results("t1")), NOW))
+    lines = written(session.resume(asking(SPOKE, *results("t1")), NOW))
     told = [line["response"]["response"]["mcp_response"]["result"] for line in lines]
     assert [one.get("isError") for one in told] == [None, True]
 
@@ -148,7 +148,7 @@ def test_claude_begins_anew_with_what_cannot_be_handed_over(latest: tuple[Messag
     session.ask(asking(), "sonnet", NOW)
     tool_use(session, "t1", "mcp__client__look", "{}")
     stopped(session)
-    assert not session.goes_on(asking(SPOKE, *latest))
+    assert not session.can_resume(asking(SPOKE, *latest))
 
 
 @pytest.mark.parametrize(
@@ -215,12 +215,12 @@ def test_claude_hears_of_earlier_calls_as_true_turns() -> None:
 # --- codex ---------------------------------------------------------------------------------------
 
 
-def new_codex(*turns: Message, **more: Any) -> tuple[CodexSession, list[dict[str, Any]]]:
+def new_codex(*turns: Message, **resume: Any) -> tuple[CodexSession, list[dict[str, Any]]]:
     """A session whose thread was begun; and what was written since."""
     session = CodexSession("1", "/empty")
     session.start()
     tell(session, id=1, result={})
-    (start,) = written(session.ask(asking(*turns, **more), "gpt", NOW))
+    (start,) = written(session.ask(asking(*turns, **resume), "gpt", NOW))
     lines = written(tell(session, id=start["id"], result={"thread": {"id": "T"}}))
     assert raw(session, "old", "look", "{}", turn="auto-compact-0") == [], "a call of before"
     tell(session, method="turn/started", params={"threadId": "T", "turn": {"id": "U"}})
@@ -264,8 +264,8 @@ def test_codex_calls_and_goes_on_with_the_results(asks_first: bool) -> None:
     assert spoken(session) == [Usage(20, 4), Done(Finish.TOOL_CALLS)]
     assert session.parked
     given = asking(SPOKE, *results("t1", "t2"))
-    assert session.goes_on(given)
-    lines = written(session.more(given, NOW))
+    assert session.can_resume(given)
+    lines = written(session.resume(given, NOW))
     if not asks_first:
         lines += written(codex_asks(session, 0, "t1", "look"))
     (answer,) = lines
@@ -306,7 +306,7 @@ def test_codex_keeps_to_one_call_at_a_time_in_every_turn() -> None:
     session, _ = new_codex(parallel_calls=False)
     done = {"threadId": "T", "turn": {"id": "U", "status": "completed"}}
     assert Done() in tell(session, method="turn/completed", params=done)
-    session.more(asking(Message(Role.ASSISTANT, "ok"), USER, parallel_calls=False), NOW)
+    session.resume(asking(Message(Role.ASSISTANT, "ok"), USER, parallel_calls=False), NOW)
     tell(session, method="turn/started", params={"threadId": "T", "turn": {"id": "V"}})
     assert len(raw(session, "t1", "look", "{}", turn="V")) == 2
     assert raw(session, "t2", "Bash", "{}", turn="V") == []
@@ -354,4 +354,4 @@ def test_codex_may_not_shorten_a_conversation_by_itself() -> None:
     session, _ = new_codex()
     params = {"threadId": "T", "item": {"type": "contextCompaction"}}
     (failed,) = events(tell(session, method="item/started", params=params))
-    assert isinstance(failed, Failed) and failed.trouble == "CONTEXT_TOO_LONG"
+    assert isinstance(failed, Failed) and failed.code == "CONTEXT_TOO_LONG"

@@ -46,8 +46,8 @@ def parse(text: str) -> list[Message]:
     return [Message(Role(role), said) for role, said in found]
 
 
-def request(*messages: Message, **more: JsonFormat | None) -> Request:
-    return Request("m", messages, format=more.get("format"))
+def request(*messages: Message, **resume: JsonFormat | None) -> Request:
+    return Request("m", messages, format=resume.get("format"))
 
 
 @given(_turns)
@@ -76,11 +76,11 @@ def body(turns: Sequence[Message]) -> str:
 
 @given(_turns, _turns)
 def test_M1_the_same_conversation_some_turns_longer_begins_with_the_same_bytes(
-    turns: list[Message], more: list[Message]
+    turns: list[Message], resume: list[Message]
 ) -> None:
     tag = tag_of(transcript(turns))
-    assume(not any(tag in turn.text for turn in more))
-    assert transcript([*turns, *more]).startswith(body(turns) + "\n\n")
+    assume(not any(tag in turn.text for turn in resume))
+    assert transcript([*turns, *resume]).startswith(body(turns) + "\n\n")
 
 
 @given(st.text(), st.lists(st.text(min_size=1), max_size=2))

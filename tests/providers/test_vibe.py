@@ -65,13 +65,13 @@ def told(
     return play(driver(), [json.dumps(e) for e in entries], Exit(code, stderr, files))
 
 
-def message(text: str, outcome: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def message(text: str, outcome: dict[str, Any] | None = None, **resume: Any) -> dict[str, Any]:
     return {
         "type": "message",
         "role": "assistant",
         "content": [{"type": "text", "text": text}],
         "outcome": outcome,
-    } | more
+    } | resume
 
 
 COMMITTED = {"type": "committed"}
@@ -90,7 +90,7 @@ def test_C6_every_recording_ends_exactly_once(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(FAILURES))
 def test_A7_each_failure_is_told_apart(name: str) -> None:
     failed = replayed(name).failed
-    assert failed.trouble is FAILURES[name]
+    assert failed.code is FAILURES[name]
     assert failed.detail
 
 
@@ -114,7 +114,7 @@ def test_M2_a_model_that_asks_for_a_tool_gets_nothing_done(name: str) -> None:
 
 @pytest.mark.parametrize("tool", ["bash", "edit", "read_file", "run_typescript", "write_file"])
 def test_M2_each_tool_with_hands_ends_the_process(tool: str) -> None:
-    assert replayed(f"evil_{tool}").failed.trouble is ErrorCode.SPAWN_FAILED
+    assert replayed(f"evil_{tool}").failed.code is ErrorCode.SPAWN_FAILED
 
 
 def test_N1_usage_and_cost_come_from_the_report() -> None:
@@ -177,7 +177,7 @@ def test_A7_the_vendors_status_is_kept(name: str, status: int) -> None:
 def test_C7_an_end_before_the_answer_is_committed_is_no_success(keep: int) -> None:
     lines = Recording.load("vibe", "ok").lines[:keep]
     for code in (0, 1, 137, None):
-        assert play(driver(), lines, Exit(code)).failed.trouble is ErrorCode.SPAWN_FAILED
+        assert play(driver(), lines, Exit(code)).failed.code is ErrorCode.SPAWN_FAILED
 
 
 # --- entries that were not recorded --------------------------------------------------------------
@@ -193,13 +193,13 @@ def test_M2_an_entry_of_a_tool_ends_the_process_and_so_does_one_that_nobody_know
     kind: str,
 ) -> None:
     played = told({"id": "x", "type": kind, "title": "bash"}, message("x", COMMITTED))
-    assert played.failed.trouble is ErrorCode.SPAWN_FAILED
+    assert played.failed.code is ErrorCode.SPAWN_FAILED
     assert played.used == 1
 
 
 @pytest.mark.parametrize("kind", ["effect", "callback"])
 def test_M2_an_entry_of_a_tool_ends_the_process_although_it_has_no_id(kind: str) -> None:
-    assert told({"type": kind}, message("x", COMMITTED)).failed.trouble is ErrorCode.SPAWN_FAILED
+    assert told({"type": kind}, message("x", COMMITTED)).failed.code is ErrorCode.SPAWN_FAILED
 
 
 @pytest.mark.parametrize("role", ["user", "system", "tool", None])
@@ -254,13 +254,13 @@ def test_C7_a_committed_answer_of_a_run_that_failed_is_no_success(code: int, rep
 )
 def test_A7_the_code_of_the_report_decides(code: str, trouble: ErrorCode) -> None:
     report = {"outcome": "infrastructure_failure", "error": {"code": code, "message": "words"}}
-    assert told(code=2, report=report).failed.trouble is trouble
+    assert told(code=2, report=report).failed.code is trouble
 
 
 def test_A7_a_rate_limit_that_speaks_of_the_plan_is_the_quota() -> None:
     error = {"code": "rate_limit", "message": "You have reached your monthly usage limit"}
     failed = told(code=2, report={"outcome": "infrastructure_failure", "error": error}).failed
-    assert failed.trouble is ErrorCode.QUOTA_EXHAUSTED
+    assert failed.code is ErrorCode.QUOTA_EXHAUSTED
 
 
 def test_N1_a_report_without_usage_is_no_crash() -> None:
@@ -305,4 +305,4 @@ def test_A9_a_model_that_would_come_back_for_more_is_not_let() -> None:
     driver = Driver("hi", "m", now=NOW)
     (failed,) = driver.exited(Exit(3, stderr="Stopped: turn_limit\n"))
     assert isinstance(failed, Failed) and failed.by_model
-    assert failed.trouble is ErrorCode.SPAWN_FAILED
+    assert failed.code is ErrorCode.SPAWN_FAILED

@@ -177,7 +177,7 @@ def oneshot(said: Said, *, late: bool, report: bool) -> Failed:
 @late
 def test_A7_each_sentence_of_a_report(said: Said, late: bool) -> None:
     failed = oneshot(said, late=late, report=True)
-    assert failed.trouble is (said.later if late else said.means)
+    assert failed.code is (said.later if late else said.means)
     assert failed.detail
 
 
@@ -186,7 +186,7 @@ def test_A7_each_sentence_on_standard_error_alone(said: Said) -> None:
     """Without the code some can be told less well, but nothing is unknown of a CLI that died."""
     failed = oneshot(said, late=False, report=False)
     by_code_alone = classified_by_code(said)
-    assert failed.trouble is (DEAD if by_code_alone else said.means)
+    assert failed.code is (DEAD if by_code_alone else said.means)
 
 
 def classified_by_code(said: Said) -> bool:
@@ -234,7 +234,7 @@ def test_A7_each_sentence_of_a_waiting_process(said: Said, late: bool) -> None:
     waiting = Waiting()
     if late:
         assert Text("wor") in waiting.says("wor")
-    assert waiting.fails(said).trouble is (said.later if late else said.means)
+    assert waiting.fails(said).code is (said.later if late else said.means)
 
 
 @every
@@ -250,8 +250,8 @@ def test_A7_each_sentence_after_the_results_of_tools(said: Said) -> None:
     assert Done(Finish.TOOL_CALLS) in steps
     calls = (ToolCall("c1", "look", "{}"),)
     turns = (USER, Message(Role.ASSISTANT, "", calls), Message(Role.TOOL, "r", answers="c1"))
-    waiting.session.more(Request("m", turns, tools=(tool,)), NOW)
-    assert waiting.fails(said).trouble is said.means, "of this answer nothing has come"
+    waiting.session.resume(Request("m", turns, tools=(tool,)), NOW)
+    assert waiting.fails(said).code is said.means, "of this answer nothing has come"
 
 
 @pytest.mark.parametrize("method", [1, 2, 3], ids=["initialize", "session/start", "turn/start"])
@@ -266,7 +266,7 @@ def test_A7_each_sentence_instead_of_a_beginning(said: Said, method: int) -> Non
     error = {"message": said.words, "code": said.code, "data": {"httpStatus": said.status}}
     line = json.dumps({"channelId": "1", "message": {"id": method, "error": error}})
     (failed,) = session.receive(line)
-    assert isinstance(failed, Failed) and failed.trouble is said.means
+    assert isinstance(failed, Failed) and failed.code is said.means
 
 
 @pytest.mark.parametrize("words", ["9007199254740993 exceeds safe integer domain", "new words"])
@@ -275,4 +275,4 @@ def test_N1_what_it_does_not_take_of_a_client_counts_against_nobody(words: str) 
     error = {"message": words, "code": "internal_error"}
     (failed,) = waiting.tell(id=3, error=error)
     assert isinstance(failed, Failed)
-    assert (failed.trouble, failed.param) == (INCAPABLE, "tools")
+    assert (failed.code, failed.param) == (INCAPABLE, "tools")

@@ -39,9 +39,11 @@ LOOK, BASH, EDIT = (Tool(name, "", SCHEMA) for name in ("look", "bash", "edit"))
 USER = Message(Role.USER, "go")
 
 
-def request(*turns: Message, tools: Sequence[Tool] = (), system: str = "", **more: Any) -> Request:
+def request(
+    *turns: Message, tools: Sequence[Tool] = (), system: str = "", **resume: Any
+) -> Request:
     first = (Message(Role.SYSTEM, system),) if system else ()
-    return Request("m", (*first, *(turns or (USER,))), tools=tuple(tools), **more)
+    return Request("m", (*first, *(turns or (USER,))), tools=tuple(tools), **resume)
 
 
 def new(**wanted: Any) -> VibeSession:
@@ -97,8 +99,8 @@ class Recording:
         if "socket" in line:
             return session.called(line["socket"], line["line"])
         results = [Message(Role.TOOL, text, answers=id) for id, text in line["results"]]
-        more = request(USER, Message(Role.ASSISTANT, ""), *results)
-        return session.more(more, NOW) if session.parked else []
+        resume = request(USER, Message(Role.ASSISTANT, ""), *results)
+        return session.resume(resume, NOW) if session.parked else []
 
     @property
     def text(self) -> str:
@@ -178,7 +180,7 @@ def test_C1_text_and_thinking_come_in_pieces() -> None:
 def test_A7_each_failure_is_told_apart(name: str) -> None:
     played = Recording.load(name).play()
     (failed,) = played.ends
-    assert isinstance(failed, Failed) and failed.trouble is FAILURES[name]
+    assert isinstance(failed, Failed) and failed.code is FAILURES[name]
     assert failed.detail and not of(played.steps, Halt)
     assert played.requests <= 1
 
@@ -234,7 +236,7 @@ def test_M2_a_tool_that_is_not_there_is_told_to_be_none_in_the_same_answer(name:
 def test_A7_a_failure_after_the_results() -> None:
     done, failed = Recording.load("overloaded_later").play().ends
     assert done == Done(Finish.TOOL_CALLS)
-    assert isinstance(failed, Failed) and failed.trouble is ErrorCode.OVERLOADED
+    assert isinstance(failed, Failed) and failed.code is ErrorCode.OVERLOADED
 
 
 # --- what a broken CLI says ----------------------------------------------------------------------
@@ -310,8 +312,8 @@ class Talk:
         state = {"session": {"id": f"S{self.channel}"}}
         return self.tell(id=2, result={"state": state})
 
-    def stats(self, calls: int, read: int, written: int, **more: Any) -> list[Step]:
-        stats = {"modelCalls": calls, "sessionPromptTokens": read, **more}
+    def stats(self, calls: int, read: int, written: int, **resume: Any) -> list[Step]:
+        stats = {"modelCalls": calls, "sessionPromptTokens": read, **resume}
         return self.notify(
             "session/statsUpdated", stats=stats | {"sessionCompletionTokens": written}
         )
@@ -328,8 +330,8 @@ class Talk:
         return list(self.session.called(connection, json.dumps(question)))
 
     def calls(self, connection: int, id: str, name: str) -> list[Step]:
-        more = {"toolCallId": id, "name": f"client.{name}", "input": {"a": 1}}
-        return self.asks(connection, "tools/call", callbackId=f"client_tool:{id}", **more)
+        resume = {"toolCallId": id, "name": f"client.{name}", "input": {"a": 1}}
+        return self.asks(connection, "tools/call", callbackId=f"client_tool:{id}", **resume)
 
     def wants(self, id: str, tool: str, shown: Mapping[str, Any], call: str = "") -> list[Step]:
         detail = {"effect": {"toolName": tool, "input": shown}}
@@ -339,12 +341,12 @@ class Talk:
         )
 
 
-def with_tools(*tools: Tool, **more: Any) -> Talk:
+def with_tools(*tools: Tool, **resume: Any) -> Talk:
     """A conversation with tools, begun on a process that waited without."""
     talk = Talk()
     talk.session.start()
     assert talk.begun() == [Ready()]
-    talk.session.ask(request(tools=tools, **more), "m", NOW)
+    talk.session.ask(request(tools=tools, **resume), "m", NOW)
     talk.channel = 2
     (turn,) = frames(talk.begun())
     assert turn["message"]["method"] == "turn/start"
@@ -382,21 +384,21 @@ def test_a_plain_request_takes_the_session_that_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    "more",
+    "resume",
     [{"tools": (LOOK,)}, {"max_tokens": 9}, {"effort": Effort.HIGH}, {"tools": (LOOK, BASH)}],
 )
-def test_any_other_request_begins_its_own(more: dict[str, Any]) -> None:
+def test_any_other_request_begins_its_own(resume: dict[str, Any]) -> None:
     talk = Talk()
     talk.session.start()
     talk.begun()
-    steps = talk.session.ask(request(system="Be brief.", **more), "m", NOW)
+    steps = talk.session.ask(request(system="Be brief.", **resume), "m", NOW)
     closed, *_ = frames(steps)
     assert closed == {"channelId": "1", "message": None}
     (put,) = of(steps, Put)
     assert put.data.startswith(b"Be brief.")
-    assert frames(steps)[1]["open"]["config"] == {"tools": "tools" in more}
+    assert frames(steps)[1]["open"]["config"] == {"tools": "tools" in resume}
     told = replies(talk.asks(1, "agent/initialize"))[1]
-    assert [tool["name"] for tool in told["tools"]][:1] == ["look"] * ("tools" in more)
+    assert [tool["name"] for tool in told["tools"]][:1] == ["look"] * ("tools" in resume)
     assert told["workspace"] == WORKSPACE
     talk.channel = 2
     (turn,) = frames(talk.begun())
@@ -423,8 +425,8 @@ def test_a_conversation_goes_on_in_its_session_and_makes_way_for_the_next() -> N
     assert talk.done() == [Usage(input=9, output=4), Done()]
     assert frames(talk.session.prepare())[0]["channelId"] == "2"
     follow = request(USER, Message(Role.ASSISTANT, "a"), Message(Role.USER, "more"))
-    assert talk.session.goes_on(follow)
-    (turn,) = frames(talk.session.more(follow, NOW))
+    assert talk.session.can_resume(follow)
+    (turn,) = frames(talk.session.resume(follow, NOW))
     assert (turn["channelId"], turn["message"]["params"]["message"][0]["text"]) == ("1", "more")
     talk.stats(2, 29, 10, lastTurnPromptTokens=20)
     assert talk.done()[0] == Usage(input=20, output=6), "the answer at hand alone"
@@ -461,8 +463,8 @@ def test_N1_prices_make_a_cost() -> None:
     talk.session.ask(request(), "m", NOW)
     prices = {"inputPricePerMillion": 2.0, "outputPricePerMillion": 8.0}
     cached = {"cachedInputPricePerMillion": 0.5, "sessionCachedTokens": 400_000}
-    more = {"lastTurnPromptTokens": 1_000_000, "lastTurnCachedTokens": 400_000}
-    talk.stats(1, 1_000_000, 500_000, **prices, **cached, **more)
+    resume = {"lastTurnPromptTokens": 1_000_000, "lastTurnCachedTokens": 400_000}
+    talk.stats(1, 1_000_000, 500_000, **prices, **cached, **resume)
     (usage, _) = talk.done()
     assert usage == Usage(1_000_000, 500_000, cached=400_000, cost=1.2 + 0.2 + 4.0)
 
@@ -602,8 +604,8 @@ def test_N1_the_calls_are_over_when_the_question_behind_them_is_answered(first: 
     assert told[-2:] == [Usage(input=25, output=15), Done(Finish.TOOL_CALLS)]
     assert talk.session.parked
     given = answer({"t2": "two", "t1": "one"})
-    assert talk.session.goes_on(given)
-    assert replies(talk.session.more(given, NOW)) == {3: {"output": "one"}, 4: {"output": "two"}}
+    assert talk.session.can_resume(given)
+    assert replies(talk.session.resume(given, NOW)) == {3: {"output": "one"}, 4: {"output": "two"}}
     assert not talk.session.parked
 
 
@@ -623,15 +625,15 @@ def test_N1_a_call_without_a_result_is_told_as_cancelled() -> None:
     talk = with_tools(LOOK, parallel_calls=False)
     talk.calls(3, "t1", "look")
     assert not of(talk.calls(4, "t2", "look"), CallStarted), "one at a time"
-    told = replies(talk.session.more(answer({"t1": "one"}), NOW))
+    told = replies(talk.session.resume(answer({"t1": "one"}), NOW))
     assert told[3] == {"output": "one"} and told[4]["error"]["code"] == "cancelled"
 
 
 def test_N1_a_result_that_it_would_cut_is_told_anew() -> None:
     talk = with_tools(LOOK)
     talk.calls(3, "t1", "look")
-    assert talk.session.goes_on(answer({"t1": "x" * MAX_RESULT_CHARS}))
-    assert not talk.session.goes_on(answer({"t1": "x" * (MAX_RESULT_CHARS + 1)}))
+    assert talk.session.can_resume(answer({"t1": "x" * MAX_RESULT_CHARS}))
+    assert not talk.session.can_resume(answer({"t1": "x" * (MAX_RESULT_CHARS + 1)}))
 
 
 def test_N1_its_own_tool_waits_for_the_result_of_the_clients() -> None:
@@ -640,7 +642,7 @@ def test_N1_its_own_tool_waits_for_the_result_of_the_clients() -> None:
     assert of(steps, CallStarted) == [CallStarted(0, "t1", "bash")]
     assert frames(steps)[0]["message"]["result"] == {"callbackId": "approval-t1", "accepted": True}
     talk.wants("e2", "file_system.search_replace", {"filePath": "f", "changes": [{}]}, "t2")
-    (leave,) = frames(talk.session.more(answer({"t1": "one", "t2": "two"}), NOW))
+    (leave,) = frames(talk.session.resume(answer({"t1": "one", "t2": "two"}), NOW))
     assert leave["message"]["params"]["result"]["callbackId"] == "approval-t1", "one by one"
     said = replies(talk.asks(9, "sandbox/execute", command="x"))[9]
     assert "one" in json.loads(said["stdout"])["error"] and said["exitCode"] == 0

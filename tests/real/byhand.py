@@ -179,8 +179,8 @@ def _codex(vendors: Vendors, home: Path, login: bool) -> tuple[list[str], dict[s
     arguments += ["--ignore-rules", "-s", "read-only", "--color", "never"]
     for feature in CODEX_OFF:
         arguments += ["--disable", feature]
-    for setting in (*CODEX_CONFIG, f"model_providers.mock={provider}"):
-        arguments += ["-c", setting]
+    for context in (*CODEX_CONFIG, f"model_providers.mock={provider}"):
+        arguments += ["-c", context]
     arguments += ["-c", f'model_instructions_file="{system}"', "-m", "gpt-5.5", "-"]
     env = {"CODEX_HOME": str(codex_home), "CODEX_EXEC_SERVER_URL": "none"}
     return arguments, env | ({"MOCK_KEY": "dummy"} if login else {})

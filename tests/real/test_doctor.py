@@ -24,11 +24,11 @@ from .install import NAMES
 async def test_M2_the_doctor_finds_it_locked(name: str, clis: Clis, scratch_home: Path) -> None:
     provider = all_providers()[name]
     path = f"{clis.need(name).path.parent}{os.pathsep}{os.environ['PATH']}"
-    command = find_command(provider.facts, ProviderConfig(), {"PATH": path})
+    command = find_command(provider.info, ProviderConfig(), {"PATH": path})
     assert command is not None
     home = str(scratch_home)
-    setting = ProviderContext(command, ProviderConfig(), {"PATH": path}, home, f"{home}/own")
-    patient = Patient(provider, setting, installed=True, enabled=True, needed=True)
+    context = ProviderContext(command, ProviderConfig(), {"PATH": path}, home, f"{home}/own")
+    patient = Patient(provider, context, installed=True, enabled=True, needed=True)
     with open_lab() as lab:
         finding = await check_isolation(patient, lab)
         version = await check_version(patient, lab)

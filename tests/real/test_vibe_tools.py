@@ -258,10 +258,10 @@ def story_of(house: House, answer: Answer) -> dict[str, Any]:
     """The book's, which is written in the background."""
     record, id = UsageStore(house.state / "olp.db"), answer.headers["X-OLP-Request-Id"]
     end = time.monotonic() + 10
-    while (story := record.story(id)) is None and time.monotonic() < end:
+    while (trace := record.trace(id)) is None and time.monotonic() < end:
         time.sleep(0.05)
-    assert story is not None
-    return dict(story)
+    assert trace is not None
+    return dict(trace)
 
 
 def test_N1_an_own_tool_is_counted_in_the_book_and_not_in_the_turn(

@@ -39,11 +39,11 @@ class BadClaude(Claude):
         self._patience = patience
 
     def launch(
-        self, request: Request, model: str, setting: ProviderContext, now: datetime
+        self, request: Request, model: str, context: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
         if self._patience is None:
             raise ValueError(f"cannot build {CANARY}")
-        launch, _ = super().launch(request, model, setting, now)
+        launch, _ = super().launch(request, model, context, now)
         driver = BadDriver(prompt_of(request), structured=False, now=now)
         driver.patience = self._patience
         return launch, driver

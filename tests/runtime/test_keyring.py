@@ -123,7 +123,7 @@ def test_what_cannot_be_read_never_counts_as_no_keys(
     harm(tmp_path / FILE)
     for keyring in (running, Keyring(tmp_path)):
         ring = keyring.look()
-        assert ring.on and ring.trouble and not ring.keys
+        assert ring.on and ring.problem and not ring.keys
         assert keyring.look() == ring
 
 
@@ -152,7 +152,7 @@ def test_a_file_that_goes_away_under_a_running_server_closes_it(tmp_path: Path) 
     assert running.look().on
     (tmp_path / FILE).rename(tmp_path / "aside")
     ring = running.look()
-    assert ring.on and "is gone" in str(ring.trouble)
+    assert ring.on and "is gone" in str(ring.problem)
     assert running.look() == ring
     (tmp_path / "aside").rename(tmp_path / FILE)
     assert find(running.look().keys, token)
@@ -167,11 +167,11 @@ def test_a_file_that_is_mended_opens_again(tmp_path: Path) -> None:
     good = (tmp_path / FILE).read_bytes()
     running.look()
     _garbage(tmp_path / FILE)
-    assert running.look().trouble
+    assert running.look().problem
     (tmp_path / FILE).write_bytes(good)
     assert find(running.look().keys, token)
     (tmp_path / FILE).chmod(0o660)
-    assert "chmod 600" in str(running.look().trouble)
+    assert "chmod 600" in str(running.look().problem)
     (tmp_path / FILE).chmod(0o600)
     assert find(running.look().keys, token)
 
@@ -192,7 +192,7 @@ def test_many_changes_at_one_time_are_all_made(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        assert Keyring(tmp_path).look().trouble is None
+        assert Keyring(tmp_path).look().problem is None
     assert sorted(names(Keyring(tmp_path).look())) == sorted(f"p{n}" for n in range(24))
 
 
@@ -224,7 +224,7 @@ def test_a_crash_in_the_middle_of_a_change_loses_nothing(tmp_path: Path) -> None
         writer.wait()
         writer.stdout.close()
         ring = Keyring(tmp_path).look()
-        assert ring.trouble is None and find(ring.keys, token)
+        assert ring.problem is None and find(ring.keys, token)
         assert len(ring.keys) >= last
         last = len(ring.keys)
     added(Keyring(tmp_path), "ben")

@@ -142,8 +142,8 @@ def test_L3_a_librarys_words_are_written_without_what_was_put_in(
         raise ValueError("the prompt")
     except ValueError:
         why = sys.exc_info()
-    record = logging.LogRecord("aiohttp.server", 40, "x.py", 1, template, ("the prompt",), why)
-    Libraries(log).emit(record)
+    store = logging.LogRecord("aiohttp.server", 40, "x.py", 1, template, ("the prompt",), why)
+    Libraries(log).emit(store)
     (line,) = lines(text)
     assert line["told"] == told
     assert line["error"].startswith("ValueError in test_L3_a_librarys_words")

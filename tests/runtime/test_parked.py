@@ -125,18 +125,18 @@ async def test_N1_one_that_died_is_replaced(pooled: Open) -> None:
         kept = await house.chat(asking("hi"))
         first = await house.chat(asking())
         await parked(house, 1)
-        (seat,) = [
-            seat
-            for kind in house.service._pool._kinds.values()
-            for seat in kind.seats
-            if seat.parked
+        (warm,) = [
+            warm
+            for kind in house.service._pool._pools.values()
+            for warm in kind.processes
+            if warm.parked
         ]
-        assert seat.worker.pid is not None
-        os.kill(seat.worker.pid, signal.SIGKILL)
-        await until(lambda: not exists(seat.worker.pid or 0), "it is gone")
+        assert warm.worker.pid is not None
+        os.kill(warm.worker.pid, signal.SIGKILL)
+        await until(lambda: not exists(warm.worker.pid or 0), "it is gone")
         second = await house.chat(with_results(asking("hi"), first))
         assert (second.status, second.headers["X-OLP-Conversation"]) == (200, "replayed")
-        assert pid_of(second) not in (pid_of(kept), seat.worker.pid)
+        assert pid_of(second) not in (pid_of(kept), warm.worker.pid)
 
 
 @pytest.mark.parametrize("edit", ["history", "call", "tools"])
@@ -188,7 +188,9 @@ async def test_M6_a_stop_leaves_none_behind(pooled: Open) -> None:
     async with pooled() as house:
         await house.chat(asking())
         await parked(house, 1)
-        pids = [seat.worker.pid for k in house.service._pool._kinds.values() for seat in k.seats]
+        pids = [
+            warm.worker.pid for k in house.service._pool._pools.values() for warm in k.processes
+        ]
         assert pids
     for pid in pids:
         assert pid is not None
@@ -218,16 +220,16 @@ async def test_D2_who_leaves_while_it_starts_leaves_nothing_behind(
             async with asyncio.timeout(0.15):
                 await house.chat(asking())
         await until(lambda: house.service.in_flight == 0, "it is over")
-        seats = [s for kind in house.service._pool._kinds.values() for s in kind.seats]
-        assert seats == []
+        processes = [s for kind in house.service._pool._pools.values() for s in kind.processes]
+        assert processes == []
 
 
 async def test_D2_who_leaves_as_the_results_are_handed_over_is_gone(pooled: Open) -> None:
     async with pooled() as house:
         await house.chat(asking())
         await parked(house, 1)
-        (seat,) = [s for k in house.service._pool._kinds.values() for s in k.seats if s.parked]
-        leaving = asyncio.ensure_future(seat.unwatch())
+        (warm,) = [s for k in house.service._pool._pools.values() for s in k.processes if s.parked]
+        leaving = asyncio.ensure_future(warm.unwatch())
         await asyncio.sleep(0)
         leaving.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -264,12 +266,12 @@ async def test_M5_nobody_pushes_out_everybody_elses(pooled: Open) -> None:
         mine = asking("call mine")
         first = await house.chat(mine)
         await parked(house, 1)
-        (seat,) = [s for k in house.service._pool._kinds.values() for s in k.seats if s.parked]
-        seat.caller = "somebody else"
+        (warm,) = [s for k in house.service._pool._pools.values() for s in k.processes if s.parked]
+        warm.caller = "somebody else"
         for n in range(3):
             await house.chat(asking(f"call {n}"))
         await parked(house, 2)
-        assert seat.parked
+        assert warm.parked
         del first
 
 

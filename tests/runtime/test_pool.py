@@ -217,10 +217,10 @@ async def test_memory_is_bounded(pooled: Open, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("olp.runtime.pool.pool.CARE_EVERY_S", 0.2)
     async with pooled(workers={"max_memory_mb": 1}) as house:
         # What lasts is looked at: it may be started and ended between two looks at its memory.
-        kind = house.service._pool._kinds["claude"]
+        kind = house.service._pool._pools["claude"]
         await until(lambda: kind.proven and kind.not_before > 0, "started, and too large")
         await until(lambda: waiting(house)["memory_mb"] <= 1, "too large is ended")
-        assert waiting(house)["trouble"] is None, "it was not ended for anything else"
+        assert waiting(house)["problem"] is None, "it was not ended for anything else"
         await asyncio.sleep(0.5)
         assert waiting(house)["starting"] == 0, "it would only be ended again"
         assert (await house.chat(talk("hi"))).status == 200
@@ -235,7 +235,7 @@ async def test_off_is_off(pooled: Open, workers: Mapping[str, Any]) -> None:
 
 async def test_a_cli_that_cannot_wait_is_told_and_left_alone(pooled: Open) -> None:
     async with pooled(env={"WAITING_BOOT": "fail"}) as house:
-        await until(lambda: waiting(house)["trouble"], "the trouble is told")
+        await until(lambda: waiting(house)["problem"], "the code is told")
         (warned,) = house.logged("warm_start_failed")
         assert warned["next_try_s"] == 5.0
 

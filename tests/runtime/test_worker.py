@@ -102,7 +102,7 @@ async def test_C7_an_end_without_a_word_is_a_failure(bench: Bench) -> None:
         text, failed = await all_events(worker)
     assert text == Text("half")
     assert isinstance(failed, Failed)
-    assert failed.trouble is ErrorCode.SPAWN_FAILED
+    assert failed.code is ErrorCode.SPAWN_FAILED
     assert "exited with code 1" in failed.detail
     assert "why" in failed.detail
 
@@ -116,7 +116,7 @@ async def test_G1_a_death_is_told_from_an_end_that_a_living_cli_had(
     async with bench.worker(f"import sys; print('half'); {last}") as worker:
         *_, failed = await all_events(worker)
     assert isinstance(failed, Failed)
-    assert (failed.trouble, failed.living) == (ErrorCode.SPAWN_FAILED, living)
+    assert (failed.code, failed.living) == (ErrorCode.SPAWN_FAILED, living)
 
 
 async def test_C7_the_last_line_needs_no_end(bench: Bench) -> None:
@@ -237,7 +237,7 @@ async def test_A7_a_folder_that_is_gone_is_not_taken_for_a_missing_program(
     async with bench.worker("print('done')") as worker:
         [failed] = await all_events(worker)
     assert isinstance(failed, Failed)
-    assert failed.trouble is ErrorCode.SPAWN_FAILED
+    assert failed.code is ErrorCode.SPAWN_FAILED
     bench.place.close()
 
 
@@ -249,4 +249,4 @@ async def test_C7_a_line_without_an_end_is_a_failure_and_not_all_the_memory(
     async with worker:
         [failed] = await all_events(worker)
     assert isinstance(failed, Failed)
-    assert failed.trouble is ErrorCode.SPAWN_FAILED
+    assert failed.code is ErrorCode.SPAWN_FAILED

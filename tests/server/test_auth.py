@@ -612,13 +612,13 @@ async def test_a_keys_system_prompt_goes_in_front_of_the_clients(
     }
     asking = house.stream if stream else house.chat
     seen: list[Any] = []
-    real = house.service.board
+    real = house.service.join
 
-    def board(request: Any, *more: Any) -> Any:
+    def join(request: Any, *more: Any) -> Any:
         seen.append(request)
         return real(request, *more)
 
-    house.service.board = board  # type: ignore[method-assign,assignment]
+    house.service.join = join  # type: ignore[method-assign,assignment]
     assert (await asking(body, ben)).text == "ok"
     [request] = seen
     assert request.system == "RULES OF THE HOUSE\n\nRULES OF THE CLIENT\n\nMORE"

@@ -101,7 +101,7 @@ async def test_M5_a_large_budget_lets_many_in_at_once(open_: OpenHouse, stream: 
     answers = await asyncio.gather(*(asking(ask(f"q{n}"), anna) for n in range(30)))
     assert {answer.status for answer in answers} == {200}
     await house.settled()
-    assert house.service.people._ledger._aside == {}
+    assert house.service.people._usage._aside == {}
 
 
 @BOTH
@@ -130,7 +130,7 @@ async def test_M5_an_answer_that_is_left_keeps_its_tokens_until_it_is_charged_fo
     assert "is set aside" in final(await house.chat(ask("again"), anna))
     await until(lambda: not house.service.in_flight, "it is over", 8)
     assert "20 tokens of today are used up" in final(await house.chat(ask("again"), anna))
-    assert house.service.people._ledger._aside == {}
+    assert house.service.people._usage._aside == {}
 
 
 async def test_M5_an_answer_called_off_before_it_began_leaves_nothing_aside(
@@ -143,7 +143,7 @@ async def test_M5_an_answer_called_off_before_it_began_leaves_nothing_aside(
         await asyncio.sleep(0)
         leaving.cancel()
     await house.settled()
-    await until(lambda: not house.service.people._ledger._aside, "nothing is set aside")
+    await until(lambda: not house.service.people._usage._aside, "nothing is set aside")
 
 
 async def test_a_limit_is_never_a_reason_to_fall_back(open_: OpenHouse) -> None:
@@ -301,7 +301,7 @@ def test_an_older_record_gets_the_new_table(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE days (day TEXT, provider TEXT, requests INTEGER)")
     connection.close()
     record = UsageStore(db)
-    assert record.people("2027-01-15") == {} and record.trouble is None
+    assert record.people("2027-01-15") == {} and record.problem is None
     record.open()
     record.count_person("2027-01-15", "p", DayUsage(2, 30, 1))
     record.written().result(10)
@@ -575,8 +575,8 @@ async def test_a_background_job_is_counted_apart(open_: OpenHouse, stream: bool)
     assert used(house.place.state)["anna"] == (2, 36, 1)
     lines = house.logged("answered")
     assert [line.get("background") for line in lines] == [None, "title"]
-    story = UsageStore(house.place.state / "olp.db").story(answers[1].headers["X-OLP-Request-Id"])
-    assert story is not None and story["background"] == "title"
+    trace = UsageStore(house.place.state / "olp.db").trace(answers[1].headers["X-OLP-Request-Id"])
+    assert trace is not None and trace["background"] == "title"
     mine = (await house.request("GET", "/health", headers=anna)).body["you"]
     assert mine["today"] == {"requests": 2, "tokens": 36, "background": 1}
 

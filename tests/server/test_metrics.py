@@ -20,7 +20,7 @@ from olp.runtime.usage.report import UsageReport
 from olp.runtime.usage.store import UsageStore
 from tests.conftest import OpenHouse
 from tests.fakes.plan import dies, fails, hangs, says, turn
-from tests.runtime.bookkeeping import row
+from tests.runtime.usage_entries import row
 from tests.server.people import key_of
 from tests.support import GoOn, House, ask, soon, until
 
@@ -151,20 +151,20 @@ async def test_L6_labels_are_bounded_whatever_clients_ask_for(open_: OpenHouse) 
 def test_L6_names_follow_the_conventions_of_prometheus() -> None:
     from olp.server.exposition import exposition
 
-    tally = Counters()
-    tally.knows = lambda hop: True
-    tally.hop(Hop("claude", "sonnet"), "OK", "none")
-    tally.request(row(), Hop("claude", "sonnet"), "anna")
+    counters = Counters()
+    counters.knows = lambda hop: True
+    counters.hop(Hop("claude", "sonnet"), "OK", "none")
+    counters.request(row(), Hop("claude", "sonnet"), "anna")
     health = {"uptime_s": 1, "live": [], "in_flight": 0, "record": "ok", "record_lost": 0,
               "status": "ok", "providers": {}}  # fmt: skip
-    text = exposition(health, tally, people=False).decode()
+    text = exposition(health, counters, people=False).decode()
     for line in text.splitlines():
         if line.startswith("# TYPE "):
             _, _, name, kind = line.split()
             assert name.islower() and name.startswith(("olp_", "process_"))
             assert (kind == "counter") == name.endswith("_total"), line
     assert "anna" not in text
-    assert 'person="anna"' in exposition(health, tally, people=True).decode()
+    assert 'person="anna"' in exposition(health, counters, people=True).decode()
 
 
 def test_a_histogram_counts_each_value_once() -> None:
@@ -175,11 +175,11 @@ def test_a_histogram_counts_each_value_once() -> None:
 
 
 def test_what_was_never_asked_is_counted_under_no_model() -> None:
-    tally = Counters()
+    counters = Counters()
     refused: RequestRow = row(provider="", model="", outcome="refused", code="x", first_ms=None)
-    tally.request(refused, None, "anna")
-    assert list(tally.requests) == [("none", "none", "refused", "x", "anna")]
-    assert tally.total == {}
+    counters.request(refused, None, "anna")
+    assert list(counters.requests) == [("none", "none", "refused", "x", "anna")]
+    assert counters.total == {}
 
 
 # --- to whom -------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ async def test_L5_members_see_their_own_use_and_owners_everybodys(open_: OpenHou
     assert names(await usage(house, anna, "?person=ben")) == {"anna": 2}, "their own, whatever"
     assert names(await usage(house, ben, "?by=provider&since=1h")) == {"claude": 1}
     assert names(await usage(house, owner, "?since=2020-01-01&until=2020-01-31")) == {}
-    assert (await usage(house, anna))["trouble"] is None
+    assert (await usage(house, anna))["problem"] is None
     assert (await house.request("GET", "/olp/usage")).status == 401
 
 

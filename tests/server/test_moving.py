@@ -206,7 +206,7 @@ async def test_A7_the_sizes_are_those_that_the_clis_tell(
 
 def test_C3_a_silent_vendor_costs_a_minute_where_the_cli_would_show_it() -> None:
     found = composition.find_providers(composition.read_config(None).config)
-    shown = {name: item.provider.facts.opening_s for name, item in found.items()}
+    shown = {name: item.provider.info.opening_s for name, item in found.items()}
     assert (shown["claude"], shown["codex"], shown["vibe"]) == (60.0, None, None)
 
 
@@ -222,7 +222,7 @@ async def test_C3_the_owners_word_on_it_goes_before_the_clis_sign(
     own: dict[str, float],
     seconds: float,
 ) -> None:
-    monkeypatch.setattr(Claude, "facts", replace(Claude.facts, opening_s=2.0))
+    monkeypatch.setattr(Claude, "facts", replace(Claude.info, opening_s=2.0))
     house = await two(open_, "claude", hangs(), routing=routing, providers={"claude": own})
     began = time.monotonic()
     answer = await house.chat(ask(model="two"))

@@ -133,8 +133,8 @@ async def test_a_mistake_leaves_everything_as_it_was(
         assert why in house.logged("reload_failed")[-1]["error"]
         assert house.service is service
     assert f"{tmp_path / 'olp.toml'}:" in house.logged("reload_failed")[0]["error"]
-    books, _ = service.lasting
-    assert books.slots.limits["claude"] == 4, "nothing was half done"
+    admission, _ = service.lasting
+    assert admission.slots.limits["claude"] == 4, "nothing was half done"
     assert (await house.chat()).text == "c"
 
 
@@ -244,11 +244,11 @@ async def test_the_record_is_whole(open_: OpenHouse, reload: Reload, go_on: GoOn
     await house.settled()
     for answer in (quick, late):
         id_ = answer.headers["X-OLP-Request-Id"]
-        await until(partial(story, house, id_), "the story is written")
+        await until(partial(trace, house, id_), "the story is written")
 
 
-def story(house: House, request_id: str) -> Any:
-    return UsageStore(house.place.state / "olp.db").story(request_id)
+def trace(house: House, request_id: str) -> Any:
+    return UsageStore(house.place.state / "olp.db").trace(request_id)
 
 
 def gone(pids: set[int]) -> bool:
@@ -270,8 +270,8 @@ async def test_waiting_processes_are_ended_and_new_ones_started(
     tables = {"providers": {"claude": claude, "codex": off, "vibe": off}}
 
     def seat_pids() -> set[int]:
-        seats = [s for kind in house.service._pool._kinds.values() for s in kind.seats]
-        return {seat.worker.pid for seat in seats if seat.worker.pid and seat.worker.ready}
+        processes = [s for kind in house.service._pool._pools.values() for s in kind.processes]
+        return {seat.worker.pid for seat in processes if seat.worker.pid and seat.worker.ready}
 
     async with open_house(tmp_path, plan, tables) as house:
         seen: set[int] = set()

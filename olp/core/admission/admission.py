@@ -47,7 +47,7 @@ class Admission:
         self.breaker = Breaker(breaker)
         self.holds = Holds()
         self.quota = QuotaBook()
-        self.vitals = ProviderHealth(slots.limits)
+        self.health = ProviderHealth(slots.limits)
         self.contexts: dict[Hop, int] = {}
         self._limits = limits
         self._last_error: dict[Hop, tuple[Failed, float]] = {}
@@ -59,7 +59,7 @@ class Admission:
         well or ill as it was; a provider that is gone is kept for the answers that still use it."""
         self.slots.adopt(slots)
         self.breaker.adopt(breaker)
-        self.vitals.adopt(slots)
+        self.health.adopt(slots)
         self._limits = {**self._limits, **limits}
 
     def forget(self, provider: str) -> None:
@@ -67,7 +67,7 @@ class Admission:
         self.holds.clear(provider)
         self.breaker.forget(provider)
         self.quota.forget(provider)
-        self.vitals.forget(provider)
+        self.health.forget(provider)
         self.contexts = {h: n for h, n in self.contexts.items() if h.provider != provider}
         self._last_error = {h: e for h, e in self._last_error.items() if h.provider != provider}
 
@@ -116,20 +116,20 @@ class Admission:
         """A skip says what really went wrong the last time, so that nobody has to look for it. A
         hold says so itself, and what is long ago has nothing to do with it."""
         last, at = self._last_error.get(hop, (None, 0.0))
-        if last is None or skipped.trouble is ErrorCode.QUOTA_HOLD or now.steady - at > STALE_S:
+        if last is None or skipped.code is ErrorCode.QUOTA_HOLD or now.steady - at > STALE_S:
             return skipped
         return replace(
-            skipped, detail=f"{skipped.detail}; its last error: {last.trouble}: {last.detail}"
+            skipped, detail=f"{skipped.detail}; its last error: {last.code}: {last.detail}"
         )
 
     def state(self, provider: str, now: float, wall: float) -> str:
         """How it is: `used_up`, or what its last requests say (see `Vitals.state`)."""
         used_up = self.holds.used_up(provider, now, wall)
-        return "used_up" if used_up else self.vitals.state(provider, now)
+        return "used_up" if used_up else self.health.state(provider, now)
 
     def note(self, hop: Hop, end: Done | Failed, now: Now) -> str | None:
         """How an attempt at `hop` ended; `opened` or `closed` if that changes its circuit."""
-        self.vitals.note(hop.provider, end, now.steady)
+        self.health.note(hop.provider, end, now.steady)
         self.holds.note(hop, end, now.steady, now.wall)
         if isinstance(end, Done):
             self._last_error.pop(hop, None)
@@ -168,7 +168,7 @@ class Permit:
 
 def _real_error(end: Failed) -> bool:
     """Whether it came from an attempt, and was not the client's doing."""
-    if end.trouble is ErrorCode.CONCURRENCY_LIMIT:
+    if end.code is ErrorCode.CONCURRENCY_LIMIT:
         return False
     return trigger_of(end) in (TriggerType.HARD, TriggerType.AUTH_MISSING)
 

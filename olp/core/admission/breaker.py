@@ -21,7 +21,7 @@ from olp.model import Hop
 @dataclass(slots=True)
 class _Circuit:
     failures: deque[float] = field(default_factory=deque)
-    latch: HalfOpenGate = field(default_factory=HalfOpenGate)
+    gate: HalfOpenGate = field(default_factory=HalfOpenGate)
 
 
 class Breaker:
@@ -43,18 +43,18 @@ class Breaker:
     def blocks(self, hop: Hop, now: float) -> bool:
         """Whether `hop` is to be left alone now."""
         circuit = self._circuits.get(hop)
-        return circuit is not None and circuit.latch.blocks(now)
+        return circuit is not None and circuit.gate.blocks(now)
 
     def opens_again(self, hop: Hop, now: float) -> float:
         """When `hop` may be tried again; `now` if it may, or if only a probe is in the way."""
         circuit = self._circuits.get(hop)
-        until = circuit.latch.until if circuit else None
+        until = circuit.gate.until if circuit else None
         return now if until is None else max(now, until)
 
     def enter(self, hop: Hop) -> Probe | None:
         """An attempt at `hop` begins; the probe that it is, if it is one."""
         circuit = self._circuits.get(hop)
-        return circuit.latch.enter() if circuit else None
+        return circuit.gate.enter() if circuit else None
 
     def note(self, hop: Hop, end: Done | Failed, now: float) -> str | None:
         """How an attempt ended; `opened` or `closed` if that changes the circuit."""
@@ -62,8 +62,8 @@ class Breaker:
             return self._failed(self._circuits.setdefault(hop, _Circuit()), now)
         circuit = self._circuits.get(hop)
         if circuit is not None and isinstance(end, Done) and not end.truncated:
-            was_open = circuit.latch.until is not None
-            circuit.latch.open()
+            was_open = circuit.gate.until is not None
+            circuit.gate.open()
             del self._circuits[hop]
             return "closed" if was_open else None
         return None
@@ -75,15 +75,15 @@ class Breaker:
         while len(circuit.failures) > self._config.threshold:
             circuit.failures.popleft()
         if len(circuit.failures) < self._config.threshold:
-            if not circuit.latch.shut_at(now):
-                circuit.latch.open()
+            if not circuit.gate.shut_at(now):
+                circuit.gate.open()
             return None
-        was_shut = circuit.latch.shut_at(now)
-        circuit.latch.shut(now + self._config.cooldown_s)
+        was_shut = circuit.gate.shut_at(now)
+        circuit.gate.shut(now + self._config.cooldown_s)
         return None if was_shut else "opened"
 
     def open_circuits(self, now: float) -> Iterable[tuple[Hop, float]]:
         """The hops that are shut, and for how many seconds (0: a probe is due or under way)."""
         for hop, circuit in self._circuits.items():
-            if circuit.latch.until is not None:
-                yield hop, max(0.0, circuit.latch.until - now)
+            if circuit.gate.until is not None:
+                yield hop, max(0.0, circuit.gate.until - now)

@@ -10,8 +10,8 @@ from __future__ import annotations
 class Probe:
     """The one request that tries a shut door."""
 
-    def __init__(self, latch: HalfOpenGate) -> None:
-        self._latch = latch
+    def __init__(self, gate: HalfOpenGate) -> None:
+        self._latch = gate
 
     def leave(self) -> None:
         """It has ended, whatever came of it: if the door is still shut, the next one may try. A

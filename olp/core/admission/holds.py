@@ -26,7 +26,7 @@ Scope = tuple[str, str | None]
 class _Hold:
     reason: str
     resets_at: float | None
-    latch: HalfOpenGate = field(default_factory=HalfOpenGate)
+    gate: HalfOpenGate = field(default_factory=HalfOpenGate)
 
 
 class Holds:
@@ -42,7 +42,7 @@ class Holds:
         """The hold that keeps `hop` from being asked now, as the failure it is."""
         for scope in self._scopes(hop):
             hold = self._holds.get(scope)
-            if hold is not None and hold.latch.blocks(now):
+            if hold is not None and hold.gate.blocks(now):
                 whose = "plan" if scope[1] is None else f"limit for {scope[1]}"
                 return Failed(
                     ErrorCode.QUOTA_HOLD,
@@ -55,19 +55,19 @@ class Holds:
     def enter(self, hop: Hop) -> tuple[Probe, ...]:
         """An attempt at `hop` begins; the probes that it is, of the plan's hold or the model's."""
         held = [self._holds[scope] for scope in self._scopes(hop) if scope in self._holds]
-        return tuple(probe for hold in held if (probe := hold.latch.enter()) is not None)
+        return tuple(probe for hold in held if (probe := hold.gate.enter()) is not None)
 
     def note(self, hop: Hop, end: Done | Failed, now: float, wall: float) -> None:
         """How an attempt at `hop` ended: an answer lifts its holds, a used-up plan makes one."""
         if isinstance(end, Done):
             for scope in self._scopes(hop):
                 self._holds.pop(scope, None)
-        elif end.trouble is ErrorCode.QUOTA_EXHAUSTED and not end.request_limit:
+        elif end.code is ErrorCode.QUOTA_EXHAUSTED and not end.request_limit:
             scope = (hop.provider, hop.model if end.model_limit else None)
             told = UNTOLD_HOLD_S if end.resets_at is None else end.resets_at - wall
             hold = self._holds.setdefault(scope, _Hold(end.detail, end.resets_at))
             hold.reason, hold.resets_at = end.detail, end.resets_at
-            hold.latch.shut(now + min(max(told, 0.0), MAX_HOLD_S))
+            hold.gate.shut(now + min(max(told, 0.0), MAX_HOLD_S))
 
     def clear(self, provider: str | None = None) -> int:
         """Lift the holds of one provider, or all; how many there were."""
@@ -82,10 +82,10 @@ class Holds:
         hold = self._holds.get((provider, None))
         if hold is None:
             return False
-        return hold.latch.shut_at(now) if hold.resets_at is None else wall < hold.resets_at
+        return hold.gate.shut_at(now) if hold.resets_at is None else wall < hold.resets_at
 
     def report(self, now: float) -> Iterable[tuple[Scope, float, float | None, str]]:
         """Each hold: scope, seconds until the next probe, reset in epoch seconds, reason."""
         for scope, hold in self._holds.items():
-            until = hold.latch.until or now
+            until = hold.gate.until or now
             yield scope, max(0.0, until - now), hold.resets_at, hold.reason

@@ -55,13 +55,13 @@ class ProviderHealth:
             seen.well = not end.truncated
             seen.ends.append(seen.well)
             seen.ok_at = now
-        elif _says_something(end.trouble):
+        elif _says_something(end.code):
             seen.ends.append(False)
-            if end.trouble is not ErrorCode.QUOTA_EXHAUSTED:
+            if end.code is not ErrorCode.QUOTA_EXHAUSTED:
                 seen.well = False
             elif not end.model_limit:
                 seen.well = None
-            seen.failed_at, seen.code, seen.detail = now, end.trouble.value, end.detail
+            seen.failed_at, seen.code, seen.detail = now, end.code.value, end.detail
 
     def state(self, provider: str, now: float) -> str:
         """`unknown` before the first request, else `ok` or `failing` by the last one, or `stale`
@@ -93,7 +93,7 @@ class ProviderHealth:
         }
 
 
-def _says_something(trouble: ErrorCode) -> bool:
-    if trouble is ErrorCode.CONCURRENCY_LIMIT:
+def _says_something(error_code: ErrorCode) -> bool:
+    if error_code is ErrorCode.CONCURRENCY_LIMIT:
         return False
-    return RULES[trouble].trigger not in (TriggerType.CLIENT_ERROR, TriggerType.SOFT)
+    return RULES[error_code].trigger not in (TriggerType.CLIENT_ERROR, TriggerType.SOFT)

@@ -57,15 +57,15 @@ class Queue:
             self.freed(provider)
 
     def leave(self, ticket: Ticket, *, served: bool) -> None:
-        """Give up a place; a person who was served goes to the end. The next ones are woken, since
-        what this one left may be there for them."""
+        """Give up a place; a person who was served goes to the end. The next ones are woken: for what
+        this one left, and for whatever else its person was first for."""
         tickets = self._line[ticket.person]
         tickets.remove(ticket)
         if not tickets or served:
             del self._line[ticket.person]
         if tickets and served:
             self._line[ticket.person] = tickets
-        for provider in ticket.providers:
+        for provider in ticket.providers.union(*(t.providers for t in tickets if served)):
             self.freed(provider)
 
     def freed(self, provider: str) -> None:

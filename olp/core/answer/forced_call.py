@@ -75,7 +75,7 @@ class CallAnswer:
         self._said += self._json.end()
         if not whole:
             return Closing()
-        if problem := self._json.trouble or fault(self._said, JsonFormat()):
+        if problem := self._json.code or fault(self._said, JsonFormat()):
             return Closing(problem=problem)
         events: list[Event] = []
         if self._name is None:

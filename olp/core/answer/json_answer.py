@@ -51,7 +51,7 @@ class JsonAnswer:
         events = self._told(self._json.end())
         if not whole:
             return Closing(events)
-        problem = self._json.trouble or fault("".join(self._said), self._wanted)
+        problem = self._json.code or fault("".join(self._said), self._wanted)
         return Closing(events, problem)
 
     def _told(self, text: str) -> list[Event]:

@@ -151,7 +151,7 @@ class Shaper:
         """Of a CLI that died, the text is usable, so that it needs its end and its usage too. A
         living one that tells of a failure (VENDOR_CUT and all others) has said that its text is
         none, and JSON that is not whole is of no use either, unless the client has it already."""
-        dead = failed.trouble is ErrorCode.SPAWN_FAILED
+        dead = failed.code is ErrorCode.SPAWN_FAILED
         some = bool("".join(self._answer).strip()) if self._outlet is None else self._told
         usable = dead and some and not self._request.must_call
         out = self._rest() if usable else []

@@ -101,7 +101,7 @@ class Reservation:
     then, or by the answer that it was handed over to: when that is charged for, or is over."""
 
     def __init__(self, ledger: KeyUsage, person: str, tokens: int) -> None:
-        self._ledger = ledger
+        self._usage = ledger
         self._person = person
         self._tokens = tokens
         self._handed_over = False
@@ -117,7 +117,7 @@ class Reservation:
         """Nothing is set aside for it any more. A second call does nothing."""
         tokens, self._tokens = self._tokens, 0
         if tokens:
-            self._ledger.settle(self._person, tokens)
+            self._usage.settle(self._person, tokens)
 
     def __exit__(
         self,
@@ -125,7 +125,7 @@ class Reservation:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._ledger.leave(self._person)
+        self._usage.leave(self._person)
         if not self._handed_over:
             self.settle()
 

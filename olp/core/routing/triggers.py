@@ -188,8 +188,8 @@ RULES: Mapping[ErrorCode, Rule] = MappingProxyType(
 
 def trigger_of(failed: Failed) -> TriggerType:
     """What `failed` means for the chain: by its code, and for an unknown one by its status."""
-    if failed.trouble is not ErrorCode.UNKNOWN or failed.status is None:
-        return RULES[failed.trouble].trigger
+    if failed.code is not ErrorCode.UNKNOWN or failed.status is None:
+        return RULES[failed.code].trigger
     if failed.status in CLIENT_ERROR_STATUSES:
         return TriggerType.CLIENT_ERROR
     if failed.status in HARD_STATUSES or failed.status >= 500:
@@ -199,15 +199,15 @@ def trigger_of(failed: Failed) -> TriggerType:
 
 def status_of(failed: Failed) -> int:
     """The HTTP status with which `failed` reaches the client."""
-    if failed.trouble is ErrorCode.UNKNOWN and failed.status is not None:
+    if failed.code is ErrorCode.UNKNOWN and failed.status is not None:
         return 502 if failed.status >= 500 else 500
-    return RULES[failed.trouble].status
+    return RULES[failed.code].status
 
 
 def counted(failed: Failed) -> bool:
     """Whether the circuit breaker counts it: the provider's own fault, not the client's."""
     if failed.by_model:
         return False
-    if failed.trouble is ErrorCode.UNKNOWN:
+    if failed.code is ErrorCode.UNKNOWN:
         return failed.status is not None and failed.status >= 500
-    return RULES[failed.trouble].counted_by_breaker
+    return RULES[failed.code].counted_by_breaker

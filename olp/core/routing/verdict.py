@@ -55,17 +55,17 @@ def verdict(
         told.index if stopped else len(chain.hops),
         failed,
         status,
-        _advice(told.failed.trouble, len(chain.hops), None if stopped else wait),
+        _advice(told.failed.code, len(chain.hops), None if stopped else wait),
         tuple(records),
         providers if not stopped and len(providers) > 1 else (),
         None if wait is None else max(1, math.ceil(wait)),
-        retry={f.failed.trouble for f in failures} == {ErrorCode.CONCURRENCY_LIMIT},
+        retry={f.failed.code for f in failures} == {ErrorCode.CONCURRENCY_LIMIT},
     )
 
 
 def _first(failures: Sequence[Failure]) -> Failure:
     """The first hop's, unless it could never have answered this request and another one could."""
-    able = (f for f in failures if f.failed.trouble is not ErrorCode.INCAPABLE)
+    able = (f for f in failures if f.failed.code is not ErrorCode.INCAPABLE)
     return next(able, failures[0])
 
 
@@ -78,9 +78,9 @@ def _wait(failures: Sequence[Failure], wall: float) -> float:
 def _well_in(failed: Failed, wall: float) -> float | None:
     """Seconds until the hop that failed like this may be well again, as far as time is what it
     needs: as its vendor told, or as it usually takes."""
-    if failed.resets_at is not None and failed.trouble is not ErrorCode.CONCURRENCY_LIMIT:
+    if failed.resets_at is not None and failed.code is not ErrorCode.CONCURRENCY_LIMIT:
         return max(0.0, failed.resets_at - wall)
-    return RULES[failed.trouble].again_s
+    return RULES[failed.code].again_s
 
 
 # --- words ---------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def _tale(failures: Sequence[Failure], wall: float) -> str:
     """What happened to each hop, a sentence each. In OLP's words: a vendor's are for the owner, who
     finds them in the detail header and the log."""
     return " ".join(
-        f"{f.hop}: {RULES[f.failed.trouble].meaning}{_back(f.failed, wall)}." for f in failures
+        f"{f.hop}: {RULES[f.failed.code].meaning}{_back(f.failed, wall)}." for f in failures
     )
 
 
@@ -100,13 +100,17 @@ def _back(failed: Failed, wall: float) -> str:
     return f"; it is back in {lasting(failed.resets_at - wall)}"
 
 
-def _advice(trouble: ErrorCode, hops: int, wait: float | None) -> str:
+def _advice(error_code: ErrorCode, hops: int, wait: float | None) -> str:
     """What to do, so that it fits the chain."""
     if hops > 1 and wait is not None:
         return f"try again in {lasting(wait)}"
-    used_up = trouble in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.QUOTA_HOLD, ErrorCode.SOFT_TRIGGER)
+    used_up = error_code in (
+        ErrorCode.QUOTA_EXHAUSTED,
+        ErrorCode.QUOTA_HOLD,
+        ErrorCode.SOFT_TRIGGER,
+    )
     other = ", or ask for a chain that goes on to another provider" if used_up and hops == 1 else ""
-    return RULES[trouble].advice + other
+    return RULES[error_code].advice + other
 
 
 def scrubbed(failed: Failed) -> Failed:

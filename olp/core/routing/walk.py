@@ -75,7 +75,7 @@ class _Attempt:
     hop: Hop
     index: int
     gate: Gate
-    clocks: Timeouts
+    timeouts: Timeouts
     spawned_at: float
     model: str
     started_at: float | None = None
@@ -105,7 +105,7 @@ class Walk:
         *,
         streaming: bool,
         now: float,
-        clocks: Mapping[str, Timeouts] | None = None,
+        timeouts: Mapping[str, Timeouts] | None = None,
         cache: str = "bypass",
         first: int = 0,
         patience: float = 0.0,
@@ -120,7 +120,7 @@ class Walk:
         self._cache = cache
         self._streaming = streaming
         self._started_at = now
-        self._clocks = clocks or {}
+        self._timeouts = timeouts or {}
         self._index = first
         self._attempt: _Attempt | None = None
         self._failures: list[Failure] = []
@@ -174,7 +174,7 @@ class Walk:
 
     def _full(self) -> list[Failure]:
         full = ErrorCode.CONCURRENCY_LIMIT
-        return [failure for failure in self._failures if failure.failed.trouble is full]
+        return [failure for failure in self._failures if failure.failed.code is full]
 
     def _others(self) -> list[Hop]:
         """The hops that could still be asked."""
@@ -202,12 +202,11 @@ class Walk:
     def _last_resort(self, now: float) -> Hop | None:
         """A breaker may not be the reason that a request has nowhere to go: if no hop was asked at
         all, the open circuit that is due first is tried, and if that one has no room, the next."""
-        asked = any(failure.failed.trouble not in NOT_ASKED for failure in self._failures)
+        asked = any(failure.failed.code not in NOT_ASKED for failure in self._failures)
         open_circuits = [
             failure
             for failure in self._failures
-            if failure.failed.trouble is ErrorCode.CIRCUIT_OPEN
-            and failure.index not in self._forced
+            if failure.failed.code is ErrorCode.CIRCUIT_OPEN and failure.index not in self._forced
         ]
         over = self.answered or self._stopped or asked
         if over or not open_circuits or not self._chain.policy.try_open_circuits:
@@ -234,10 +233,10 @@ class Walk:
             streaming=self._streaming,
             reasoning_opens=self._chain.policy.gate == "reasoning",
         )
-        clocks = self._clocks.get(hop.provider) or Timeouts(
+        timeouts = self._timeouts.get(hop.provider) or Timeouts(
             self._chain.policy.opening_s, self._chain.policy.gate_s
         )
-        return _Attempt(hop, self._index, gate, clocks, now, hop.model)
+        return _Attempt(hop, self._index, gate, timeouts, now, hop.model)
 
     def _too_late(self, now: float) -> Failed | None:
         left = self._started_at + self._chain.policy.deadline_s - now
@@ -260,9 +259,9 @@ class Walk:
         """The process of this attempt shows when its vendor begins to answer, so that so many
         seconds without that are enough, unless the owner has set how many."""
         assert self._attempt is not None
-        clocks = self._attempt.clocks
-        if opening_s is not None and not clocks.fixed:
-            self._attempt.clocks = replace(clocks, opening_s=min(clocks.opening_s, opening_s))
+        timeouts = self._attempt.timeouts
+        if opening_s is not None and not timeouts.fixed:
+            self._attempt.timeouts = replace(timeouts, opening_s=min(timeouts.opening_s, opening_s))
 
     def pass_on_together(self, events: Sequence[Event], now: float) -> tuple[Output, ...]:
         """What may go to the client because of `events`, which were read together. Of these, a
@@ -322,11 +321,11 @@ class Walk:
         """When `expire` has to be called if no event has come by then."""
         attempt = self._attempt
         assert attempt is not None
-        total = attempt.spawned_at + attempt.clocks.total_s
+        total = attempt.spawned_at + attempt.timeouts.total_s
         if attempt.started_at is None:
-            return min(total, attempt.spawned_at + attempt.clocks.opening_s)
+            return min(total, attempt.spawned_at + attempt.timeouts.opening_s)
         if self._gate_runs(attempt):
-            return min(total, attempt.started_at + attempt.clocks.gate_s)
+            return min(total, attempt.started_at + attempt.timeouts.gate_s)
         return total
 
     def _gate_runs(self, attempt: _Attempt) -> bool:
@@ -340,7 +339,7 @@ class Walk:
         if attempt is None or now < self.wake_at:
             return ()
         waited = now - attempt.spawned_at
-        if now >= attempt.spawned_at + attempt.clocks.total_s:  # as `wake_at` reckons it
+        if now >= attempt.spawned_at + attempt.timeouts.total_s:  # as `wake_at` reckons it
             return self._fail(_timeout(f"no complete answer after {waited:.0f} s"))
         if attempt.started_at is None:
             return self._fail(_timeout(f"the vendor did not begin to answer within {waited:.0f} s"))
@@ -355,7 +354,7 @@ class Walk:
         assert attempt is not None
         self.ends.append((attempt.hop, failed))
         if not self.answered and self._salvageable(attempt, failed):
-            self._note("spawn_failed_after_usable_chunks", "warn", code=failed.trouble.value)
+            self._note("spawn_failed_after_usable_chunks", "warn", code=failed.code.value)
             self._note("cache_evicted_truncated", "info")
             out = self._answer(attempt.gate.release())
             self._attempt = None
@@ -365,7 +364,7 @@ class Walk:
         if not self.answered:
             self._move_on_or_stop(attempt, failed)
             return ()
-        if failed.trouble is ErrorCode.SPAWN_FAILED and _usable(attempt.gate):
+        if failed.code is ErrorCode.SPAWN_FAILED and _usable(attempt.gate):
             return (Done(Finish.LENGTH, truncated=True),)
         return (scrubbed(failed),)
 
@@ -382,7 +381,7 @@ class Walk:
                 attempt.index,
                 attempt.hop.provider,
                 attempt.hop.model,
-                failed.trouble.value,
+                failed.code.value,
                 scrub(failed.detail),
                 trigger,
             )
@@ -404,7 +403,7 @@ class Walk:
     def _larger(self, hop: Hop, failed: Failed) -> Hop | None:
         """The next hop that is known to read more, where `hop` could not read the request."""
         reads = self._reads(hop)
-        if failed.trouble is not ErrorCode.CONTEXT_TOO_LONG or not reads:
+        if failed.code is not ErrorCode.CONTEXT_TOO_LONG or not reads:
             return None
         return next((other for other in self._others() if self._reads(other) > reads), None)
 
@@ -426,7 +425,7 @@ class Walk:
         # The error's own words are not logged: a vendor may quote the prompt in them.
         trigger = trigger_of(failed)
         fields = {
-            "code": failed.trouble.value,
+            "code": failed.code.value,
             "trigger_type": trigger.value,
             "status": failed.status,
         }
@@ -472,7 +471,7 @@ _EMPTY = Failed(ErrorCode.EMPTY_ANSWER, "the model gave no text, no call and no 
 
 def _died(failed: Failed) -> bool:
     """Whether the CLI ended without a last word: what it had said may be used as it is."""
-    return failed.trouble is ErrorCode.SPAWN_FAILED and not failed.living
+    return failed.code is ErrorCode.SPAWN_FAILED and not failed.living
 
 
 def _usable(gate: Gate) -> bool:

@@ -192,8 +192,8 @@ _TYPES = {
 
 def error_body(failed: Failed, advice: str = "") -> dict[str, Any]:
     """The error object for a failure of a provider."""
-    kind, code = _TYPES.get(failed.trouble, ("server_error", failed.trouble.lower()))
-    message = f"{failed.trouble}: {failed.detail}"
+    kind, code = _TYPES.get(failed.code, ("server_error", failed.code.lower()))
+    message = f"{failed.code}: {failed.detail}"
     if advice:
         message = f"{message.rstrip('.')}. What to do: {advice}."
     return {"error": {"message": message, "type": kind, "param": failed.param, "code": code}}

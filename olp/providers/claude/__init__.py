@@ -18,8 +18,8 @@ from olp.providers.claude.bridge import SERVER
 from olp.providers.claude.info import (
     BRIDGE,
     ELSEWHERE,
-    FACTS,
     FLAGS,
+    INFO,
     MAX_SCHEMA_ARG,
     PLACES,
     QUIET,
@@ -34,78 +34,78 @@ from olp.providers.shared.transcript import prompt_of, system_of
 class Claude:
     """The provider: how to start the CLI."""
 
-    facts = FACTS
+    info = INFO
 
     def launch(
-        self, request: Request, model: str, setting: ProviderContext, now: datetime
+        self, request: Request, model: str, context: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
         schema = _schema_argument(request)
-        own = {**_own(setting), "CLAUDE_CODE_MAX_TURNS": "1"}
+        own = {**_own(context), "CLAUDE_CODE_MAX_TURNS": "1"}
         if request.max_tokens is not None:
             own["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(request.max_tokens)
         if request.effort is Effort.NONE:
             own["MAX_THINKING_TOKENS"] = "0"
         effort = EFFORTS.get(request.effort) if request.effort else None
         argv = (
-            *setting.command,
+            *context.command,
             *FLAGS,
             *("--model", model, "--system-prompt-file", f"{PRIVATE_DIR}/system.md"),
             *(("--json-schema", schema) if schema else ()),
             *(("--effort", effort) if effort else ()),
-            *setting.config.args,
+            *context.config.args,
         )
         system = system_of(request, describe_format=schema is None)
         launch = Launch(
             argv,
-            child_environment(setting, FACTS, own | PLACES),
+            child_environment(context, INFO, own | PLACES),
             files={"system.md": system.encode("utf-8", "replace")},
-            leaves=_leaves(setting),
+            leaves=_leaves(context),
         )
         return launch, Driver(prompt_of(request), structured=schema is not None, now=now)
 
     def session(
-        self, setting: ProviderContext, request: Request | None = None, model: str = ""
+        self, context: ProviderContext, request: Request | None = None, model: str = ""
     ) -> tuple[Launch, ClaudeSession]:
         argv = (
-            *setting.command,
+            *context.command,
             *claude_survey.FLAGS,
             "--include-partial-messages",
             f"--allowedTools=mcp__{SERVER}",
-            *setting.config.args,
+            *context.config.args,
         )
-        env = child_environment(setting, FACTS, _own(setting) | BRIDGE | PLACES)
-        return Launch(argv, env, leaves=_leaves(setting)), ClaudeSession(_parser)
+        env = child_environment(context, INFO, _own(context) | BRIDGE | PLACES)
+        return Launch(argv, env, leaves=_leaves(context)), ClaudeSession(_parser)
 
-    def survey(self, setting: ProviderContext) -> Sequence[tuple[Launch, SurveyDriver]]:
-        argv = (*setting.command, *claude_survey.FLAGS, *setting.config.args)
-        env = child_environment(setting, FACTS, _own(setting) | PLACES)
-        return [(Launch(argv, env, leaves=_leaves(setting)), SurveyDriver())]
+    def survey(self, context: ProviderContext) -> Sequence[tuple[Launch, SurveyDriver]]:
+        argv = (*context.command, *claude_survey.FLAGS, *context.config.args)
+        env = child_environment(context, INFO, _own(context) | PLACES)
+        return [(Launch(argv, env, leaves=_leaves(context)), SurveyDriver())]
 
-    def probes(self, setting: ProviderContext) -> Mapping[str, Launch]:
-        env = child_environment(setting, FACTS, _own(setting))
+    def probes(self, context: ProviderContext) -> Mapping[str, Launch]:
+        env = child_environment(context, INFO, _own(context))
         return {
-            "version": Launch((*setting.command, "--version"), env),
-            "login": Launch((*setting.command, "auth", "status", "--json"), env),
+            "version": Launch((*context.command, "--version"), env),
+            "login": Launch((*context.command, "auth", "status", "--json"), env),
         }
 
-    def mocked(self, setting: ProviderContext, url: str) -> ProviderContext:
+    def mocked(self, context: ProviderContext, url: str) -> ProviderContext:
         login = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-dummy"}
-        return adapted(setting, env={"ANTHROPIC_BASE_URL": url, **login})
+        return adapted(context, env={"ANTHROPIC_BASE_URL": url, **login})
 
 
-def _own(setting: ProviderContext) -> dict[str, str]:
+def _own(context: ProviderContext) -> dict[str, str]:
     """What every process of this CLI gets from OLP."""
     own = dict(QUIET)
-    if setting.config.login == "own":
-        own["CLAUDE_CONFIG_DIR"] = setting.own_home
-    return own | (ELSEWHERE if "ANTHROPIC_BASE_URL" in setting.config.env else {})
+    if context.config.login == "own":
+        own["CLAUDE_CONFIG_DIR"] = context.own_home
+    return own | (ELSEWHERE if "ANTHROPIC_BASE_URL" in context.config.env else {})
 
 
-def _leaves(setting: ProviderContext) -> tuple[str, ...]:
+def _leaves(context: ProviderContext) -> tuple[str, ...]:
     """A process enters itself in a list of those that run, and leaves that to the next one to clear
     up if it is killed."""
-    home = setting.own_home if setting.config.login == "own" else f"{setting.home}/.claude"
-    home = setting.config.env.get("CLAUDE_CONFIG_DIR", home)
+    home = context.own_home if context.config.login == "own" else f"{context.home}/.claude"
+    home = context.config.env.get("CLAUDE_CONFIG_DIR", home)
     return (f"{home}/sessions/{{pid}}.*", "/tmp/cc-socks-{uid}/{pid}.sock")
 
 

@@ -31,7 +31,7 @@ from olp.events import (
 )
 from olp.providers.base import CloseInput, Exit, Halt, Step, Write, ended, login_hint, tried
 from olp.providers.claude.bridge import SERVER
-from olp.providers.claude.info import FACTS, SCHEMA_TOOL, usage_of
+from olp.providers.claude.info import INFO, SCHEMA_TOOL, usage_of
 from olp.providers.claude.notices import (
     CODES,
     KINDS,
@@ -368,11 +368,11 @@ class Driver:
         words = words_of(said)
         status = told.get("api_error_status")
         status = status if type(status) is int and 100 <= status < 600 else http_status(said)
-        trouble = self._trouble(told, status, words)
-        limited = trouble in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED)
+        error_code = self._error_code(told, status, words)
+        limited = error_code in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED)
         return Failed(
-            trouble,
-            login_hint(FACTS) if trouble is ErrorCode.AUTH_MISSING else said,
+            error_code,
+            login_hint(INFO) if error_code is ErrorCode.AUTH_MISSING else said,
             status,
             self._resets_at(said) if limited else None,
             model_limit=limited and self._of_one_model(words),
@@ -383,7 +383,7 @@ class Driver:
         kind = self._limit.get("rateLimitType") if self._rejected() else None
         return kind in MODEL_LIMITS or names_a_model(words)
 
-    def _trouble(self, told: Mapping[str, Any], status: int | None, words: str) -> ErrorCode:
+    def _error_code(self, told: Mapping[str, Any], status: int | None, words: str) -> ErrorCode:
         code = CODES.get(str(told.get("api_error")))
         said = code or classify(words, PATTERNS)
         kind = code or KINDS.get(str(told.get("error")))

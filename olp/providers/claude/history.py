@@ -51,8 +51,8 @@ def _groups(turns: Sequence[Message]) -> list[list[Message]]:
     """The results of calls, and what the user says right after them, are one turn."""
     groups: list[list[Message]] = []
     for turn in turns:
-        goes_on = groups and groups[-1][-1].role is Role.TOOL
-        if goes_on and turn.role in (Role.TOOL, Role.USER):
+        can_resume = groups and groups[-1][-1].role is Role.TOOL
+        if can_resume and turn.role in (Role.TOOL, Role.USER):
             groups[-1].append(turn)
         else:
             groups.append([turn])

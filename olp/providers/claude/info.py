@@ -10,7 +10,7 @@ from olp.model import PRIVATE_DIR, Capability
 from olp.providers.base import OPENING_S, ProviderInfo
 from olp.providers.shared.wire import count, table
 
-FACTS = ProviderInfo(
+INFO = ProviderInfo(
     name="claude",
     rank=1,
     title="Claude Code",

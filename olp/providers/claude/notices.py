@@ -12,7 +12,7 @@ import re
 
 from olp.events import ErrorCode, Failed
 from olp.providers.base import login_hint
-from olp.providers.claude.info import FACTS
+from olp.providers.claude.info import INFO
 from olp.providers.shared.notices import (
     LOOKED_AT,
     Patterns,
@@ -148,12 +148,12 @@ def refused_model(said: str) -> Failed:
     not know, and that question can fail like any other."""
     words = words_of(said).replace("\u2019", "'")
     status = http_status(said)
-    trouble = classify(words, PATTERNS) or by_status(status)
-    if trouble is None and (_UNASKED.search(words) or is_transport_fault(words)):
-        trouble = ErrorCode.SPAWN_FAILED
+    error_code = classify(words, PATTERNS) or by_status(status)
+    if error_code is None and (_UNASKED.search(words) or is_transport_fault(words)):
+        error_code = ErrorCode.SPAWN_FAILED
     return Failed(
-        trouble or ErrorCode.MODEL_NOT_FOUND,
-        login_hint(FACTS) if trouble is _A else said or "the CLI did not take the model",
+        error_code or ErrorCode.MODEL_NOT_FOUND,
+        login_hint(INFO) if error_code is _A else said or "the CLI did not take the model",
         status,
         model_limit=names_a_model(words),
     )

@@ -61,7 +61,7 @@ class ClaudeSession:
         """Whether the model waits for the results of calls."""
         return bool(self._bridge.calls) and self._turn is None
 
-    def goes_on(self, request: Request) -> bool:
+    def can_resume(self, request: Request) -> bool:
         """With what can be handed over, and such as the CLI hands on as it is."""
         latest, parked = request.latest, self.parked
         return fits(latest, parked=parked) and (not parked or takes_live(latest))
@@ -98,7 +98,7 @@ class ClaudeSession:
         self._turn = self._parser(schema is not None, now, self._bridge.names, False)
         return steps
 
-    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+    def resume(self, request: Request, now: datetime) -> Sequence[Step]:
         schema = request.format.schema if request.format else None
         parked = self.parked
         self._turn = self._parser(schema is not None, now, self._bridge.names, parked)

@@ -16,7 +16,7 @@ from olp.model import PRIVATE_DIR, Effort, Launch, Request
 from olp.providers.base import Driver as BaseDriver
 from olp.providers.base import ProviderContext, adapted
 from olp.providers.codex.answer import Driver
-from olp.providers.codex.info import FACTS, NO_SYSTEM
+from olp.providers.codex.info import INFO, NO_SYSTEM
 from olp.providers.codex.items import strict_schema
 from olp.providers.codex.session import CodexSession
 from olp.providers.codex.survey import CATALOGUE, CatalogueDriver, LimitsDriver
@@ -52,7 +52,7 @@ _FLAGS = (
     *("exec", "--json", "--skip-git-repo-check", "--ephemeral", "--ignore-user-config"),
     *("--ignore-rules", "-s", "read-only", "--color", "never"),
     *(word for feature in _OFF for word in ("--disable", feature)),
-    *(word for setting in _CONFIG for word in ("-c", setting)),
+    *(word for context in _CONFIG for word in ("-c", context)),
     *("-c", f'model_instructions_file="{PRIVATE_DIR}/system.md"'),
 )
 
@@ -69,10 +69,10 @@ _EFFORTS = {
 class Codex:
     """The provider: how to start the CLI."""
 
-    facts = FACTS
+    info = INFO
 
     def launch(
-        self, request: Request, model: str, setting: ProviderContext, now: datetime
+        self, request: Request, model: str, context: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
         effort = _EFFORTS[request.effort] if request.effort else None
         schema = strict_schema(request)
@@ -81,75 +81,75 @@ class Codex:
         if schema is not None:
             files["schema.json"] = json.dumps(schema).encode()
         argv = (
-            *setting.command,
+            *context.command,
             *_FLAGS,
-            *_catalogue(setting),
+            *_catalogue(context),
             *(("-c", f'model_reasoning_effort="{effort}"') if effort else ()),
             *(("--output-schema", f"{PRIVATE_DIR}/schema.json") if schema is not None else ()),
             *("-m", model),
-            *setting.config.args,
-            *asked_once(setting.config.args),
+            *context.config.args,
+            *asked_once(context.config.args),
             "-",
         )
-        launch = Launch(argv, _environment(setting), files=files, links=_links(setting))
+        launch = Launch(argv, _environment(context), files=files, links=_links(context))
         return launch, Driver(prompt_of(request), now=now)
 
     def session(
-        self, setting: ProviderContext, request: Request | None = None, model: str = ""
+        self, context: ProviderContext, request: Request | None = None, model: str = ""
     ) -> tuple[Launch, CodexSession]:
         argv = (
-            *setting.command,
+            *context.command,
             "app-server",
             *(word for feature in _OFF for word in ("--disable", feature)),
             *(word for option in _CONFIG for word in ("-c", option)),
-            *_catalogue(setting),
-            *setting.config.args,
-            *asked_once(setting.config.args),
+            *_catalogue(context),
+            *context.config.args,
+            *asked_once(context.config.args),
         )
-        launch = Launch(argv, _environment(setting), links=_links(setting))
-        return launch, CodexSession(__version__, setting.work)
+        launch = Launch(argv, _environment(context), links=_links(context))
+        return launch, CodexSession(__version__, context.work)
 
-    def survey(self, setting: ProviderContext) -> Sequence[tuple[Launch, BaseDriver]]:
-        env, links = _environment(setting), _links(setting)
-        catalogue = (*setting.command, "debug", "models", "--bundled")
+    def survey(self, context: ProviderContext) -> Sequence[tuple[Launch, BaseDriver]]:
+        env, links = _environment(context), _links(context)
+        catalogue = (*context.command, "debug", "models", "--bundled")
         off = (word for feature in _OFF for word in ("--disable", feature))
         quiet = ("-c", "analytics.enabled=false", "-c", 'cli_auth_credentials_store="file"')
-        server = (*setting.command, "app-server", *off, *quiet)
+        server = (*context.command, "app-server", *off, *quiet)
         return [
             (Launch(catalogue, env, links=links), CatalogueDriver()),
             (Launch(server, env, links=links), LimitsDriver(__version__)),
         ]
 
-    def probes(self, setting: ProviderContext) -> Mapping[str, Launch]:
-        env, links = _environment(setting), _links(setting)
+    def probes(self, context: ProviderContext) -> Mapping[str, Launch]:
+        env, links = _environment(context), _links(context)
         return {
-            "version": Launch((*setting.command, "--version"), env, links=links),
-            "login": Launch((*setting.command, "login", "status"), env, links=links),
+            "version": Launch((*context.command, "--version"), env, links=links),
+            "login": Launch((*context.command, "login", "status"), env, links=links),
         }
 
-    def mocked(self, setting: ProviderContext, url: str) -> ProviderContext:
+    def mocked(self, context: ProviderContext, url: str) -> ProviderContext:
         mock = f'{{name="mock",base_url="{url}/v1",env_key="MOCK_KEY",wire_api="responses"}}'
         args = ("-c", "model_provider=mock", "-c", f"model_providers.mock={mock}")
-        return adapted(setting, env={"MOCK_KEY": "dummy"}, args=args)
+        return adapted(context, env={"MOCK_KEY": "dummy"}, args=args)
 
 
-def _environment(setting: ProviderContext) -> dict[str, str]:
+def _environment(context: ProviderContext) -> dict[str, str]:
     return child_environment(
-        setting, FACTS, {"CODEX_HOME": f"{PRIVATE_DIR}/home", "CODEX_EXEC_SERVER_URL": "none"}
+        context, INFO, {"CODEX_HOME": f"{PRIVATE_DIR}/home", "CODEX_EXEC_SERVER_URL": "none"}
     )
 
 
-def _catalogue(setting: ProviderContext) -> tuple[str, ...]:
+def _catalogue(context: ProviderContext) -> tuple[str, ...]:
     """The argument that gives the CLI its own list of models without their tools. Some models
     insist on a harness of tools otherwise, at 20 kB a request."""
-    path = setting.kept.get(CATALOGUE)
+    path = context.kept.get(CATALOGUE)
     return ("-c", f"model_catalog_json={json.dumps(path)}") if path else ()
 
 
-def _links(setting: ProviderContext) -> dict[str, str]:
-    own = setting.config.login == "own"
-    theirs = setting.environ.get("CODEX_HOME") or f"{setting.home}/.codex"
-    return {"home/auth.json": f"{setting.own_home if own else theirs}/auth.json"}
+def _links(context: ProviderContext) -> dict[str, str]:
+    own = context.config.login == "own"
+    theirs = context.environ.get("CODEX_HOME") or f"{context.home}/.codex"
+    return {"home/auth.json": f"{context.own_home if own else theirs}/auth.json"}
 
 
 PROVIDER = Codex()

@@ -15,7 +15,7 @@ from typing import Any
 
 from olp.events import Done, ErrorCode, Event, Failed, Finish, Text
 from olp.providers.base import login_hint
-from olp.providers.codex.info import FACTS
+from olp.providers.codex.info import INFO
 from olp.providers.shared.notices import (
     Patterns,
     by_status,
@@ -134,8 +134,8 @@ def unfinished(
         words = [] if spoke else [Text(plain(said))]
         return [*words, Done(Finish.CONTENT_FILTER)]
     failed = _failed(said, CODES.get(name), status or http_status(said), now)
-    if spoke and failed.trouble is ErrorCode.SPAWN_FAILED:
-        failed = replace(failed, trouble=ErrorCode.VENDOR_CUT)
+    if spoke and failed.code is ErrorCode.SPAWN_FAILED:
+        failed = replace(failed, code=ErrorCode.VENDOR_CUT)
     return [failed]
 
 
@@ -146,8 +146,8 @@ def retried(said: str, now: datetime, *, spoke: bool = False) -> list[Event]:
     events = unfinished(said, now, spoke=spoke)
     reason = ErrorCode.VENDOR_CUT if spoke else ErrorCode.SPAWN_FAILED
     return [
-        replace(event, trouble=reason)
-        if isinstance(event, Failed) and event.trouble in _NO_REASON_TO_RETRY
+        replace(event, code=reason)
+        if isinstance(event, Failed) and event.code in _NO_REASON_TO_RETRY
         else event
         for event in events
     ]
@@ -170,19 +170,19 @@ def _refuses(said: str) -> bool:
 
 
 def _failed(said: str, known: ErrorCode | None, status: int | None, now: datetime) -> Failed:
-    trouble = _trouble(said, known, status)
-    limited = trouble in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED)
-    auth = trouble is ErrorCode.AUTH_MISSING
+    error_code = _error_code(said, known, status)
+    limited = error_code in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED)
+    auth = error_code is ErrorCode.AUTH_MISSING
     return Failed(
-        trouble,
-        login_hint(FACTS) if auth else _readable(plain(said)) or "codex gave no reason",
+        error_code,
+        login_hint(INFO) if auth else _readable(plain(said)) or "codex gave no reason",
         status,
         reset_time(said, now) if limited else None,
         model_limit="usage limit for " in said and "another model" in said,
     )
 
 
-def _trouble(said: str, known: ErrorCode | None, status: int | None) -> ErrorCode:
+def _error_code(said: str, known: ErrorCode | None, status: int | None) -> ErrorCode:
     page = _PAGE.match(said.lstrip()) is not None  # a refused request's body is told as it is
     if page or (status == 403 and is_blocked(said)):
         return ErrorCode.SPAWN_FAILED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from olp.model import Capability
 from olp.providers.base import ProviderInfo
 
-FACTS = ProviderInfo(
+INFO = ProviderInfo(
     name="codex",
     rank=2,
     title="OpenAI Codex",

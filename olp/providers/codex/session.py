@@ -84,7 +84,7 @@ class CodexSession:
         may be the first that the model writes."""
         return None if request.tools else OPENING_S
 
-    def goes_on(self, request: Request) -> bool:
+    def can_resume(self, request: Request) -> bool:
         """With what can be handed over."""
         return fits(request.latest, parked=self.parked)
 
@@ -125,7 +125,7 @@ class CodexSession:
             ),
         ]
 
-    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+    def resume(self, request: Request, now: datetime) -> Sequence[Step]:
         self._request, self._told = request, Turn(now)
         if self.parked:
             given = self._calls_open.give(request.latest)
@@ -241,7 +241,7 @@ class CodexSession:
         if self._told is None:
             return [Failed(ErrorCode.SPAWN_FAILED, said)]
         events = coded({"message": said}, self._told.now)
-        if not any(isinstance(e, Failed) and e.trouble is ErrorCode.UNKNOWN for e in events):
+        if not any(isinstance(e, Failed) and e.code is ErrorCode.UNKNOWN for e in events):
             return events
         at_fault = method in _OF_THE_CLIENT and error.get("code") in _REFUSED_CALLS
         return [Failed(ErrorCode.INCAPABLE if at_fault else ErrorCode.SPAWN_FAILED, said)]

@@ -75,14 +75,14 @@ def _settings(args: Sequence[str]) -> Iterator[tuple[str, str]]:
     words = iter(args)
     for word in words:
         if word in ("-c", "--config"):
-            setting = next(words, "")
+            context = next(words, "")
         elif word.startswith("--config="):
-            setting = word.removeprefix("--config=")
+            context = word.removeprefix("--config=")
         elif word.startswith("-c"):
-            setting = word[2:].removeprefix("=")
+            context = word[2:].removeprefix("=")
         else:
             continue
-        key, _, value = setting.partition("=")
+        key, _, value = context.partition("=")
         yield key.strip(), _value(value)
 
 

@@ -27,15 +27,15 @@ a list of what to remove would miss the next secret."""
 
 
 def child_environment(
-    setting: ProviderContext, facts: ProviderInfo, own: Mapping[str, str]
+    context: ProviderContext, info: ProviderInfo, own: Mapping[str, str]
 ) -> dict[str, str]:
     """The whole environment of a CLI: the allowed names, its own login, what the provider sets,
     and last what the owner wrote into `env`."""
     env = {
         name: value
-        for name, value in setting.environ.items()
-        if name in ALLOWED or name.startswith("LC_") or name in facts.passes
+        for name, value in context.environ.items()
+        if name in ALLOWED or name.startswith("LC_") or name in info.passes
     }
     env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
-    env["HOME"] = setting.home
-    return env | dict(own) | dict(setting.config.env)
+    env["HOME"] = context.home
+    return env | dict(own) | dict(context.config.env)

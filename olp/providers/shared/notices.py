@@ -19,16 +19,16 @@ Patterns = Sequence[tuple[str, ErrorCode]]
 
 
 def classify(text: str, patterns: Patterns) -> ErrorCode | None:
-    """The first pattern's trouble that is found in `text`, whatever its case and quotes."""
+    """The code of the first pattern that is found in `text`, whatever its case and quotes."""
     plain = (
         text[:LOOKED_AT]
         .replace("\u2019", "'")
         .replace("\u2219", "\u00b7")
         .replace("\u2022", "\u00b7")
     )
-    for pattern, trouble in patterns:
+    for pattern, error_code in patterns:
         if re.search(pattern, plain, re.IGNORECASE):
-            return trouble
+            return error_code
     return None
 
 

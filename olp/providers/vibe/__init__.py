@@ -16,7 +16,7 @@ from olp.providers.shared.environment import child_environment
 from olp.providers.shared.transcript import prompt_of
 from olp.providers.vibe.answer import Driver
 from olp.providers.vibe.config import ASK_FIRST, NEVER, NO_SYSTEM, Wanted, configuration, home
-from olp.providers.vibe.info import FACTS
+from olp.providers.vibe.info import INFO
 from olp.providers.vibe.run import SOCKET
 from olp.providers.vibe.session import VibeSession
 
@@ -33,65 +33,65 @@ way, and keeps nothing that an abrupt end could spoil."""
 class Vibe:
     """The provider: how to start the CLI."""
 
-    facts = FACTS
+    info = INFO
 
     def launch(
-        self, request: Request, model: str, setting: ProviderContext, now: datetime
+        self, request: Request, model: str, context: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
         wanted = Wanted.by(request, model)
-        config = configuration(wanted, setting.config.config)
+        config = configuration(wanted, context.config.config)
         launch = Launch(
-            (*setting.command, *_FLAGS, *ONE_TURN, *setting.config.args),
-            _environment(setting),
+            (*context.command, *_FLAGS, *ONE_TURN, *context.config.args),
+            _environment(context),
             files=home(config, wanted.system or NO_SYSTEM, NEVER),
-            links=_links(setting),
+            links=_links(context),
             collect=("out/export.json",),
             grace_s=GRACE_S,
         )
         return launch, Driver(prompt_of(request), model, now=now)
 
     def session(
-        self, setting: ProviderContext, request: Request | None = None, model: str = ""
+        self, context: ProviderContext, request: Request | None = None, model: str = ""
     ) -> tuple[Launch, VibeSession]:
-        model = model or setting.config.default_model or FACTS.models[0]
-        owner = setting.config.config
+        model = model or context.config.default_model or INFO.models[0]
+        owner = context.config.config
 
         def configure(wanted: Wanted) -> Mapping[str, object]:
             return configuration(wanted, owner)
 
         first = Wanted.by(request, model) if request else Wanted(model)
-        server = _beside(setting.command[0], "vibe-app-server")
+        server = _beside(context.command[0], "vibe-app-server")
         launch = Launch(
-            (server, *setting.command[1:], "--multiplex"),
-            _environment(setting),
+            (server, *context.command[1:], "--multiplex"),
+            _environment(context),
             files=home(configure(Wanted(model)), NO_SYSTEM, ASK_FIRST),
-            links=_links(setting),
+            links=_links(context),
             grace_s=GRACE_S,
             socket=SOCKET,
         )
         return launch, VibeSession(first, configure)
 
-    def survey(self, setting: ProviderContext) -> Sequence[tuple[Launch, BaseDriver]]:
+    def survey(self, context: ProviderContext) -> Sequence[tuple[Launch, BaseDriver]]:
         return ()  # it tells neither its models nor what is left of the plan
 
-    def probes(self, setting: ProviderContext) -> Mapping[str, Launch]:
-        env = _environment(setting)
+    def probes(self, context: ProviderContext) -> Mapping[str, Launch]:
+        env = _environment(context)
         return {
             "version": Launch(
-                (*setting.command, "--version"), env, {"user/.keep": b"", "tmp/.keep": b""}
+                (*context.command, "--version"), env, {"user/.keep": b"", "tmp/.keep": b""}
             )
         }
 
-    def mocked(self, setting: ProviderContext, url: str) -> ProviderContext:
+    def mocked(self, context: ProviderContext, url: str) -> ProviderContext:
         server = {"name": "mock", "api_base": f"{url}/v1", "backend": "mistral"}
-        models = [{"name": name, "provider": "mock", "alias": name} for name in FACTS.models]
+        models = [{"name": name, "provider": "mock", "alias": name} for name in INFO.models]
         config = {
             "providers": [server | {"api_key_env_var": "MISTRAL_API_KEY"}],
             "models": models,
             "vibe_base_url": url,
             "console_base_url": url,
         }
-        return adapted(setting, env={"MISTRAL_API_KEY": "dummy"}, config=config)
+        return adapted(context, env={"MISTRAL_API_KEY": "dummy"}, config=config)
 
 
 def _beside(program: str, name: str) -> str:
@@ -100,19 +100,19 @@ def _beside(program: str, name: str) -> str:
     return f"{folder}{slash}{name}"
 
 
-def _environment(setting: ProviderContext) -> dict[str, str]:
+def _environment(context: ProviderContext) -> dict[str, str]:
     own = {
         "VIBE_HOME": f"{PRIVATE_DIR}/home",
         "HOME": f"{PRIVATE_DIR}/user",
         "TMPDIR": f"{PRIVATE_DIR}/tmp",
     }
-    return child_environment(setting, FACTS, own)
+    return child_environment(context, INFO, own)
 
 
-def _links(setting: ProviderContext) -> dict[str, str]:
-    own = setting.config.login == "own"
-    theirs = setting.environ.get("VIBE_HOME") or f"{setting.home}/.vibe"
-    return {"home/.env": f"{setting.own_home if own else theirs}/.env"}
+def _links(context: ProviderContext) -> dict[str, str]:
+    own = context.config.login == "own"
+    theirs = context.environ.get("VIBE_HOME") or f"{context.home}/.vibe"
+    return {"home/.env": f"{context.own_home if own else theirs}/.env"}
 
 
 PROVIDER = Vibe()

@@ -86,10 +86,10 @@ class Driver:
         if said is not None:
             return explain(said, code, self._now, began=self._began)
         failed = explain(exit.stderr, code, self._now, began=self._began)
-        if failed.trouble is ErrorCode.AUTH_MISSING:
+        if failed.code is ErrorCode.AUTH_MISSING:
             return failed
-        if not report and failed.trouble is ErrorCode.UNKNOWN:
-            failed = replace(failed, trouble=ErrorCode.SPAWN_FAILED)  # it died without a word
+        if not report and failed.code is ErrorCode.UNKNOWN:
+            failed = replace(failed, code=ErrorCode.SPAWN_FAILED)  # it died without a word
         return replace(failed, detail=exit.told("vibe"))
 
 

@@ -23,7 +23,7 @@ from olp.providers.shared.notices import (
 OWN_TOOLS = ("bash", "write_file", "edit", "read_file", "run_typescript", "skill")
 """Its own tools that have a switch: what does not obey it is told to the model all the same."""
 
-FACTS = ProviderInfo(
+INFO = ProviderInfo(
     name="vibe",
     rank=3,
     title="Mistral Vibe",
@@ -98,17 +98,17 @@ def explain(
     is None before anything was asked, when nothing can be told of a limit."""
     status = status or http_status(text)
     if _is_refused_at_the_door(text, status):
-        trouble, status = ErrorCode.SPAWN_FAILED, 403
+        error_code, status = ErrorCode.SPAWN_FAILED, 403
         text = "Mistral answered with status 403: it, or what stands before it, blocks this server"
     else:
-        trouble = _trouble(text, code, status)
-    if trouble is ErrorCode.AUTH_MISSING:
-        return Failed(trouble, login_hint(FACTS), status)
-    if trouble is ErrorCode.SPAWN_FAILED and began:
-        trouble = ErrorCode.VENDOR_CUT
-    limited = trouble in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED)
+        error_code = _error_code(text, code, status)
+    if error_code is ErrorCode.AUTH_MISSING:
+        return Failed(error_code, login_hint(INFO), status)
+    if error_code is ErrorCode.SPAWN_FAILED and began:
+        error_code = ErrorCode.VENDOR_CUT
+    limited = error_code in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED)
     resets_at = reset_time(text, now) if limited and now is not None else None
-    return Failed(trouble, plain(text), status, resets_at)
+    return Failed(error_code, plain(text), status, resets_at)
 
 
 def _is_refused_at_the_door(text: str, status: int | None) -> bool:
@@ -119,7 +119,7 @@ def _is_refused_at_the_door(text: str, status: int | None) -> bool:
     return status is None and _FORBIDDEN.search(text) is not None
 
 
-def _trouble(text: str, code: str | None, status: int | None) -> ErrorCode:
+def _error_code(text: str, code: str | None, status: int | None) -> ErrorCode:
     known = CODES.get(code or "")
     said = classify(text, PATTERNS)
     # The vendor's 429 is the same for a plan that is used up, unless its words say so.

@@ -103,7 +103,7 @@ class Run:
             turns = (Message(Role.SYSTEM, system), *turns)
         return self._say(turns, now)
 
-    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+    def resume(self, request: Request, now: datetime) -> Sequence[Step]:
         """Go on with what is new in `request`."""
         if self.calls.parked:
             self._begin(now)
@@ -274,8 +274,8 @@ class Run:
     def _refused(self, error: Mapping[str, Any]) -> Failed:
         """It does not take what it was told. Of what nothing is known, the client's tools are."""
         failed = self._failed(error)
-        if failed.trouble is ErrorCode.UNKNOWN and self.wanted.tools:
-            return replace(failed, trouble=ErrorCode.INCAPABLE, param="tools")
+        if failed.code is ErrorCode.UNKNOWN and self.wanted.tools:
+            return replace(failed, code=ErrorCode.INCAPABLE, param="tools")
         return failed
 
     def _failed(self, error: Mapping[str, Any]) -> Failed:

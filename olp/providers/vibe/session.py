@@ -61,7 +61,7 @@ class VibeSession:
         """Whether the model waits for the results of calls."""
         return self._run is not None and self._run.calls.parked
 
-    def goes_on(self, request: Request) -> bool:
+    def can_resume(self, request: Request) -> bool:
         """With what can be handed over: results as the CLI hands them on as they are."""
         latest, parked = request.latest, self.parked
         whole = all(len(m.text) <= MAX_RESULT_CHARS and not m.media for m in latest)
@@ -102,9 +102,9 @@ class VibeSession:
         self._told_bytes += run.told_bytes
         return run.close()
 
-    def more(self, request: Request, now: datetime) -> Sequence[Step]:
+    def resume(self, request: Request, now: datetime) -> Sequence[Step]:
         assert self._run is not None
-        return self._run.more(request, now)
+        return self._run.resume(request, now)
 
     def interrupt(self) -> Sequence[Step]:
         return self._run.interrupt() if self._run is not None else []

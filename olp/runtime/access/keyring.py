@@ -35,16 +35,16 @@ MAX_BYTES = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """What the file says. `trouble` is set when it cannot be used, and then there are no keys but
+    """What the file says. `problem` is set when it cannot be used, and then there are no keys but
     they are needed all the same."""
 
     keys: Keys = ()
-    trouble: str | None = None
+    problem: str | None = None
 
     @property
     def on(self) -> bool:
         """Whether a request needs a key. One that was ever made is enough, revoked or not."""
-        return bool(self.keys) or self.trouble is not None
+        return bool(self.keys) or self.problem is not None
 
 
 def _read(path: Path) -> tuple[Ring, tuple[int, ...]]:
@@ -53,14 +53,14 @@ def _read(path: Path) -> tuple[Ring, tuple[int, ...]]:
         status = os.fstat(file.fileno())
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        return Ring(trouble=f"it is larger than {MAX_BYTES // 1024**2} MiB"), _identity(status)
+        return Ring(problem=f"it is larger than {MAX_BYTES // 1024**2} MiB"), _identity(status)
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        trouble = f"others may write to it; `chmod 600 {FILE}` in the state folder"
-        return Ring(trouble=trouble), _identity(status)
+        problem = f"others may write to it; `chmod 600 {FILE}` in the state folder"
+        return Ring(problem=problem), _identity(status)
     try:
         return Ring(keyfile.read(data)), _identity(status)
     except ValueError as error:
-        return Ring(trouble=f"it cannot be used: {error}"), _identity(status)
+        return Ring(problem=f"it cannot be used: {error}"), _identity(status)
 
 
 class Keyring:
@@ -82,9 +82,9 @@ class Keyring:
         except FileNotFoundError:
             if self._ring.on:
                 gone = "the file of the keys is gone; bring it back, or start OLP again without it"
-                self._ring, self._seen = Ring(trouble=gone), None
+                self._ring, self._seen = Ring(problem=gone), None
         except OSError as error:
-            self._ring, self._seen = Ring(trouble=f"it cannot be read: {error.strerror}"), None
+            self._ring, self._seen = Ring(problem=f"it cannot be read: {error.strerror}"), None
         return self._ring
 
     def change(self, change: Callable[[Keys], Keys]) -> tuple[Keys, Keys]:
@@ -95,8 +95,8 @@ class Keyring:
             self.path.parent.chmod(0o700)
             with self._alone():
                 ring = self.look()
-                if ring.trouble is not None:
-                    raise OLPError(f"{self.path}: {ring.trouble}; nothing was changed")
+                if ring.problem is not None:
+                    raise OLPError(f"{self.path}: {ring.problem}; nothing was changed")
                 keys = change(ring.keys)
                 self._write(keyfile.written(keys), keys)
         except OSError as error:
@@ -138,7 +138,7 @@ class Keyring:
         everybody out."""
         ring, _ = _read(path)
         if ring.keys != keys:
-            why = ring.trouble or "it does not say what was written"
+            why = ring.problem or "it does not say what was written"
             raise OLPError(f"nothing was changed, since the new file would be unusable: {why}")
 
     def _settle(self, folder: Path) -> None:

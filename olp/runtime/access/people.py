@@ -79,15 +79,15 @@ class People:
     def __init__(
         self,
         keyring: Keyring,
-        record: UsageStore,
+        store: UsageStore,
         log: Log,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._keyring = keyring
-        self._record = record
+        self._store = store
         self._log = log
         self._wall = wall
-        self._ledger = KeyUsage()
+        self._usage = KeyUsage()
         self._local: str | None = None
         self._ring = keyring.look()
 
@@ -105,8 +105,8 @@ class People:
         return ring
 
     def _note(self, ring: Ring) -> None:
-        if ring.trouble is not None:
-            self._log.error("keys_unusable", reason=ring.trouble)
+        if ring.problem is not None:
+            self._log.error("keys_unusable", reason=ring.problem)
         elif ring.on and not self._ring.on:
             self._log.warn("keys_on", keys=len(ring.keys))
         else:
@@ -127,7 +127,7 @@ class People:
             raise _no_key()
         if self._local is not None and hmac.compare_digest(self._local, digest_of(tokens[0])):
             return LOCAL
-        if ring.trouble is not None:
+        if ring.problem is not None:
             raise RequestError(
                 "The server cannot read its keys, and so refuses every request. The owner can see "
                 "why with `olp keys list`.",
@@ -155,8 +155,8 @@ class People:
         now, key = self._now(), caller.key
         job = background is not None
         tokens = likely(request) if key is not None and key.daily_tokens is not None else 0
-        with self._ledger.enter(caller.id, key, now, background=job, tokens=tokens) as entry:
-            self._record.count_person(_day(now), caller.id, DayUsage(1, 0, int(job)))
+        with self._usage.enter(caller.id, key, now, background=job, tokens=tokens) as entry:
+            self._store.count_person(_day(now), caller.id, DayUsage(1, 0, int(job)))
             if key is not None and key.daily_requests is not None:
                 await self._counted()
             yield entry
@@ -172,31 +172,31 @@ class People:
     def note_spent(self, person: str, tokens: int) -> None:
         """The same for an answer that nobody waits for any more."""
         day = _day(self._now())
-        self._ledger.spend(day, person, tokens)
-        self._record.count_person(day, person, DayUsage(0, tokens, 0))
+        self._usage.spend(day, person, tokens)
+        self._store.count_person(day, person, DayUsage(0, tokens, 0))
 
     async def _counted(self) -> None:
         """Wait until what was counted is on disk."""
-        await asyncio.wait({asyncio.wrap_future(self._record.written())}, timeout=RECORD_WAIT_S)
+        await asyncio.wait({asyncio.wrap_future(self._store.written())}, timeout=RECORD_WAIT_S)
 
     def _now(self) -> datetime:
         """The local time; the ledger is ready for its day."""
         now = datetime.fromtimestamp(self._wall())
-        if not self._ledger.knows(_day(now)):
-            self._ledger.begin(_day(now), self._record.people(_day(now)))
+        if not self._usage.knows(_day(now)):
+            self._usage.begin(_day(now), self._store.people(_day(now)))
         return now
 
     # --- what is told --------------------------------------------------------------------------
 
     def used(self, caller: Caller) -> dict[str, Any]:
         """What one person has used today, and of what."""
-        count = self._ledger.count(_day(self._now()), caller.id)
+        count = self._usage.count(_day(self._now()), caller.id)
         key = caller.key
         return {
             "name": caller.name,
             "owner": caller.owner,
             "today": dataclasses.asdict(count),
-            "in_flight": self._ledger.in_air(caller.id),
+            "in_flight": self._usage.in_air(caller.id),
             "limits": limits_of(key) if key is not None else {},
         }
 
@@ -206,8 +206,8 @@ class People:
         active = [key for key in ring.keys if key.state(self._wall()) == "active"]
         everybody = [Caller(key.id, key.name, key.owner, key) for key in active]
         return {
-            "keys": "unusable" if ring.trouble else "on" if ring.on else "off",
-            "trouble": ring.trouble,
+            "keys": "unusable" if ring.problem else "on" if ring.on else "off",
+            "problem": ring.problem,
             "people": [self.used(caller) for caller in everybody or ([] if ring.on else [OWNER])],
         }
 

@@ -18,10 +18,10 @@ from olp.runtime.usage.trace import ProcessStats
 class Lender(Protocol):
     """Where a seat goes when its turn is over."""
 
-    def gave_back(self, seat: WarmProcess, known: str) -> None:
+    def released(self, warm: WarmProcess, known: str) -> None:
         """The turn ended cleanly."""
 
-    async def gave_up(self, seat: WarmProcess) -> None:
+    async def discarded(self, warm: WarmProcess) -> None:
         """It did not; the process must go."""
 
 
@@ -31,26 +31,26 @@ class Lease:
     def __init__(
         self,
         lender: Lender,
-        seat: WarmProcess,
+        warm: WarmProcess,
         hop: Hop,
-        talk: ConversationKey,
+        key: ConversationKey,
         *,
         now: datetime,
         goes_on: bool,
     ) -> None:
         self._lender = lender
-        self._seat = seat
+        self._warm = warm
         self._hop = hop
-        self._talk = talk
-        self._request = talk.request
+        self._key = key
+        self._request = key.request
         self._now = now
         self._goes_on = goes_on
         self._asked = False
         self._clean = False
         self._answer: list[str] = []
         self._calls: list[tuple[CallStarted, list[str]]] = []
-        self.keeps_max_tokens = seat.session.keeps_max_tokens
-        self.opening_s = seat.session.opening_s(self._request)
+        self.keeps_max_tokens = warm.session.keeps_max_tokens
+        self.opening_s = warm.session.opening_s(self._request)
 
     @property
     def conversation(self) -> str:
@@ -62,25 +62,25 @@ class Lease:
     @property
     def report(self) -> ProcessStats:
         """What the process tells of itself."""
-        return self._seat.worker.report
+        return self._warm.worker.report
 
     async def __aenter__(self) -> Lease:
         try:
-            await self._seat.unwatch()
-            if self._seat.worker.pid is None:
-                await self._seat.worker.open()
+            await self._warm.unwatch()
+            if self._warm.worker.pid is None:
+                await self._warm.worker.open()
             else:
-                await self._seat.worker.begin_again()
+                await self._warm.worker.begin_again()
                 if not self._goes_on:
-                    self._seat.prepare()
+                    self._warm.prepare()
         except BaseException:
-            await self._lender.gave_up(self._seat)
+            await self._lender.discarded(self._warm)
             raise
         return self
 
     async def events(self, until: float) -> Sequence[Event]:
         """The next events; none if nothing happened until then."""
-        worker = self._seat.worker
+        worker = self._warm.worker
         if not (self._asked or self._goes_on or worker.ready):
             early = await worker.events(until)
             if early or not worker.ready:
@@ -90,14 +90,14 @@ class Lease:
         return self._seen(await worker.events(until))
 
     def _ask(self) -> None:
-        session = self._seat.session
+        session = self._warm.session
         self._asked = True
         if self._goes_on:
-            self._seat.worker.carry_out(partial(session.more, self._request, self._now))
+            self._warm.worker.carry_out(partial(session.resume, self._request, self._now))
             return
         ask = partial(session.ask, self._request, self._hop.model, self._now)
-        self._seat.worker.carry_out(ask)
-        self._seat.worker.ready = not session.reusable
+        self._warm.worker.carry_out(ask)
+        self._warm.worker.ready = not session.reusable
 
     def _seen(self, events: Sequence[Event]) -> Sequence[Event]:
         for event in events:
@@ -125,8 +125,8 @@ class Lease:
         if self._clean and kind is None and not endless:
             answer = "".join(self._answer)
             calls = [ToolCall(one.id, one.name, "".join(said)) for one, said in self._calls]
-            self._lender.gave_back(self._seat, self._talk.after(self._hop, answer, calls))
+            self._lender.released(self._warm, self._key.after(self._hop, answer, calls))
             return
-        if self._asked and self._seat.worker.alive:
-            self._seat.worker.carry_out(self._seat.session.interrupt)
-        await self._lender.gave_up(self._seat)
+        if self._asked and self._warm.worker.alive:
+            self._warm.worker.carry_out(self._warm.session.interrupt)
+        await self._lender.discarded(self._warm)

@@ -36,7 +36,7 @@ FIRST_BACKOFF_S, LAST_BACKOFF_S = 5.0, 300.0
 PREPARE_AFTER_S = 0.5
 """Seconds after an answer at which a process gets ready for another conversation."""
 
-CARE_EVERY_S = 10.0
+MAINTAIN_EVERY_S = 10.0
 """Seconds between two looks at what waits."""
 
 REPLACE_AFTER_S = 0.3
@@ -63,60 +63,62 @@ class Pool:
         self._own: set[asyncio.Task[None]] = set()
         self._closed = True
         on = config.max_processes > 0
-        self._kinds = {
+        self._pools = {
             name: ProviderPool(own.warm if on and own.transport == "auto" else 0)
             for name, own in options.items()
         }
 
     # --- taking and giving back ----------------------------------------------------------------
 
-    def take(self, hop: Hop, talk: ConversationKey) -> Lease | None:
+    def take(self, hop: Hop, conversation: ConversationKey) -> Lease | None:
         """A turn on a process that can answer now; None if there is none."""
-        request = talk.request
-        kind = self._kinds[hop.provider]
+        request = conversation.request
+        pool = self._pools[hop.provider]
         must = only_by_session(request)
-        if not must and (self._closed or not kind.proven):
+        if not must and (self._closed or not pool.proven):
             return None
-        known = talk.before(hop) if kind.remembers else None
-        live = kind.going_on(known, request)
+        known = conversation.before(hop) if pool.remembers else None
+        live = pool.going_on(known, request)
         if live is None:
-            self._forget(kind, known)
-        seat = (
+            self._forget(pool, known)
+        warm = (
             live
-            or kind.free(hop.model, request)
-            or kind.soon_free(hop.model, request)
-            or self._cold(kind, hop, request, must=must)
+            or pool.free(hop.model, request)
+            or pool.soon_free(hop.model, request)
+            or self._cold(pool, hop, request, must=must)
         )
-        if seat is None:
+        if warm is None:
             return None
-        seat.busy, seat.conversation, seat.parked = True, None, False
-        if not kind.tended:
-            kind.tended = True  # later: another CLI's start would take the processor from this one
-            asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._tend, hop.provider)
-        seat.caller = talk.caller
-        return Lease(self, seat, hop, talk, now=self._fleet.now(), goes_on=live is not None)
+        warm.busy, warm.conversation, warm.parked = True, None, False
+        if not pool.refill_due:
+            pool.refill_due = (
+                True  # later: another CLI's start would take the processor from this one
+            )
+            asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._refill, hop.provider)
+        warm.caller = conversation.caller
+        return Lease(self, warm, hop, conversation, now=self._fleet.now(), goes_on=live is not None)
 
-    def waits_at(self, hops: Sequence[Hop], talk: ConversationKey) -> int:
+    def waits_at(self, hops: Sequence[Hop], conversation: ConversationKey) -> int:
         """The index of the hop whose process waits for what the request brings; 0 if none does."""
-        latest = talk.request.latest
+        latest = conversation.request.latest
         for index, hop in enumerate(hops if latest and latest[-1].answers else ()):
-            kind = self._kinds[hop.provider]
-            if kind.remembers and kind.going_on(talk.before(hop), talk.request):
+            pool = self._pools[hop.provider]
+            if pool.remembers and pool.going_on(conversation.before(hop), conversation.request):
                 return index
         return 0
 
-    def _forget(self, kind: ProviderPool, known: str | None) -> None:
+    def _forget(self, pool: ProviderPool, known: str | None) -> None:
         """End what waits for results that will not come: its conversation goes on elsewhere."""
-        for seat in list(kind.seats):
-            if known is not None and seat.parked and seat.conversation == known and not seat.busy:
-                self._end(seat)
+        for warm in list(pool.processes):
+            if known is not None and warm.parked and warm.conversation == known and not warm.busy:
+                self._end(warm)
 
     def _cold(
-        self, kind: ProviderPool, hop: Hop, request: Request, *, must: bool
+        self, pool: ProviderPool, hop: Hop, request: Request, *, must: bool
     ) -> WarmProcess | None:
         """A process started for this very request, as a session: with true turns, and text as it
         comes. One that `must` be such is started whatever else there is, and not kept then."""
-        full = self._count() >= self._config.max_processes or self._clock() < kind.not_before
+        full = self._count() >= self._config.max_processes or self._clock() < pool.not_before
         if full and not must:
             return None
         own = (request, hop.model) if must else (None, "")
@@ -124,69 +126,69 @@ class Pool:
         if made is None or not made[1].takes(request, hop.model):
             return None
         kept = self._fleet.kept(hop.provider)
-        seat = WarmProcess(hop.provider, *made, kept, born_at=self._clock())
-        kind.seats.append(seat)
-        return seat
+        warm = WarmProcess(hop.provider, *made, kept, born_at=self._clock())
+        pool.processes.append(warm)
+        return warm
 
-    def gave_back(self, seat: WarmProcess, known: str) -> None:
+    def released(self, warm: WarmProcess, known: str) -> None:
         """A turn ended cleanly; `known` is its conversation as it now stands."""
-        seat.busy, seat.used_at, seat.conversation = False, self._clock(), known
-        kind = self._kinds[seat.provider]
-        kind.failures, kind.trouble = 0, None
-        if self._closed or self._useless(seat) or self._outdated(seat):
-            self._end(seat)
+        warm.busy, warm.used_at, warm.conversation = False, self._clock(), known
+        pool = self._pools[warm.provider]
+        pool.failures, pool.problem = 0, None
+        if self._closed or self._useless(warm) or self._outdated(warm):
+            self._end(warm)
             return
-        if seat.session.parked:
-            seat.parked, limit = True, self._clock() + self._config.parked_s
-            seat.watch = self._spawn(self._watch(seat, limit), "a call that is open")
-        elif not seat.worker.ready:
-            seat.watch = self._spawn(self._get_ready(seat), "a CLI that gets ready again")
-        if not seat.can_begin or self._count() > self._config.max_processes:
+        if warm.session.parked:
+            warm.parked, limit = True, self._clock() + self._config.parked_s
+            warm.watch = self._spawn(self._watch(warm, limit), "a call that is open")
+        elif not warm.worker.ready:
+            warm.watch = self._spawn(self._get_ready(warm), "a CLI that gets ready again")
+        if not warm.can_begin or self._count() > self._config.max_processes:
             self._trim()
 
-    def _useless(self, seat: WarmProcess) -> bool:
+    def _useless(self, warm: WarmProcess) -> bool:
         """Whether nothing could go on with what it has."""
-        if seat.session.parked:
+        if warm.session.parked:
             return self._config.parked == 0
-        return self._config.conversations == 0 and not seat.session.reusable
+        return self._config.conversations == 0 and not warm.session.reusable
 
-    def _outdated(self, seat: WarmProcess) -> bool:
+    def _outdated(self, warm: WarmProcess) -> bool:
         """Whether it was started without what the CLI has told of itself since."""
-        return not seat.session.parked and seat.kept != self._fleet.kept(seat.provider)
+        return not warm.session.parked and warm.kept != self._fleet.kept(warm.provider)
 
-    async def _get_ready(self, seat: WarmProcess) -> None:
+    async def _get_ready(self, warm: WarmProcess) -> None:
         """Not at once: it would be busy for the next message of the conversation."""
         await asyncio.sleep(PREPARE_AFTER_S)
-        seat.prepare()
-        await self._watch(seat, self._clock() + BOOT_LIMIT_S)
+        warm.prepare()
+        await self._watch(warm, self._clock() + BOOT_LIMIT_S)
 
-    async def _watch(self, seat: WarmProcess, limit: float) -> None:
+    async def _watch(self, warm: WarmProcess, limit: float) -> None:
         """Read what it says while it prepares for another conversation, or waits for results."""
-        was_ready, events = seat.worker.ready, list[Event]()
-        while not events and self._clock() < limit and seat.worker.ready == was_ready:
-            told = await seat.worker.events(limit)
+        was_ready, events = warm.worker.ready, list[Event]()
+        while not events and self._clock() < limit and warm.worker.ready == was_ready:
+            told = await warm.worker.events(limit)
             events = [event for event in told if not isinstance(event, Quota | Usage)]
-        if seat.busy:
+        if warm.busy:
             return
-        seat.watch = None
-        if events or seat.worker.ready == was_ready:
-            self._end(seat)
+        warm.watch = None
+        if events or warm.worker.ready == was_ready:
+            self._end(warm)
 
-    async def gave_up(self, seat: WarmProcess) -> None:
+    async def discarded(self, warm: WarmProcess) -> None:
         """A turn did not end cleanly; its process is not used again."""
-        seats = self._kinds[seat.provider].seats
-        if seat in seats:
-            seats.remove(seat)
-        await seat.worker.close()
-        self._tend(seat.provider)
+        processes = self._pools[warm.provider].processes
+        if warm in processes:
+            processes.remove(warm)
+        await warm.worker.close()
+        self._refill(warm.provider)
 
     # --- starting ------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Begin: each CLI is started as soon as it was asked about itself."""
         self._closed = False
-        if self._kinds:
-            self._spawn(self._care(), "care of the pool")
+        if self._pools:
+            self._spawn(self._maintain(), "care of the pool")
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         """A task of the pool's own, which no stop of the server has to wait for."""
@@ -203,97 +205,97 @@ class Pool:
 
     def surveyed(self, provider: str) -> None:
         """The CLI was asked about itself, and may be started to wait with what it told."""
-        kind = self._kinds[provider]
-        for seat in [s for s in kind.seats if s.idle and self._outdated(s)]:
-            self._end(seat)
-        if not kind.surveyed:
-            kind.surveyed = True
-            self._tend(provider)
+        pool = self._pools[provider]
+        for warm in [s for s in pool.processes if s.idle and self._outdated(s)]:
+            self._end(warm)
+        if not pool.surveyed:
+            pool.surveyed = True
+            self._refill(provider)
 
-    async def _care(self) -> None:
+    async def _maintain(self) -> None:
         while not self._closed:
-            await asyncio.sleep(CARE_EVERY_S)
-            for provider in self._kinds:
-                self._tend(provider)
+            await asyncio.sleep(MAINTAIN_EVERY_S)
+            for provider in self._pools:
+                self._refill(provider)
             self._trim()
             self._fit_memory()
 
-    def _tend(self, provider: str) -> None:
+    def _refill(self, provider: str) -> None:
         """Start as many as are missing."""
-        kind = self._kinds[provider]
-        kind.tended = False
+        pool = self._pools[provider]
+        pool.refill_due = False
         room = self._config.max_processes - self._count()
-        if self._closed or not kind.surveyed or self._clock() < kind.not_before:
+        if self._closed or not pool.surveyed or self._clock() < pool.not_before:
             return
-        for _ in range(min(kind.missing, room)):
-            kind.booting += 1
-            self._spawn(self._boot(provider, kind), f"start of a waiting {provider}")
+        for _ in range(min(pool.missing, room)):
+            pool.booting += 1
+            self._spawn(self._boot(provider, pool), f"start of a waiting {provider}")
 
-    async def _boot(self, provider: str, kind: ProviderPool) -> None:
+    async def _boot(self, provider: str, pool: ProviderPool) -> None:
         made = self._fleet.waiting(provider)
         try:
             if made is None:
-                kind.warm = 0
+                pool.warm = 0
                 return
             kept = self._fleet.kept(provider)
-            await self._boot_one(kind, WarmProcess(provider, *made, kept, born_at=self._clock()))
+            await self._boot_one(pool, WarmProcess(provider, *made, kept, born_at=self._clock()))
         finally:
-            kind.booting -= 1
+            pool.booting -= 1
 
-    async def _boot_one(self, kind: ProviderPool, seat: WarmProcess) -> None:
-        worker = seat.worker
+    async def _boot_one(self, pool: ProviderPool, warm: WarmProcess) -> None:
+        worker = warm.worker
         try:
             await worker.open()
             events = await worker.events(self._clock() + BOOT_LIMIT_S)
         except BaseException:
             await worker.close()
             raise
-        outdated = self._outdated(seat)
+        outdated = self._outdated(warm)
         if worker.ready and not events and not (self._closed or outdated):
-            kind.proven, kind.failures, kind.trouble = True, 0, None
-            kind.seats.append(seat)
+            pool.proven, pool.failures, pool.problem = True, 0, None
+            pool.processes.append(warm)
             return
         await worker.close()
         if not (self._closed or outdated):
-            self._failed(seat.provider, kind, events)
+            self._failed(warm.provider, pool, events)
 
-    def _failed(self, provider: str, kind: ProviderPool, events: Iterable[Any]) -> None:
+    def _failed(self, provider: str, pool: ProviderPool, events: Iterable[Any]) -> None:
         said = next((e.detail for e in events if isinstance(e, Failed)), "it was not ready in time")
-        wait = min(FIRST_BACKOFF_S * 2**kind.failures, LAST_BACKOFF_S)
-        kind.failures += 1
-        kind.not_before, kind.trouble = self._clock() + wait, said
+        wait = min(FIRST_BACKOFF_S * 2**pool.failures, LAST_BACKOFF_S)
+        pool.failures += 1
+        pool.not_before, pool.problem = self._clock() + wait, said
         self._log.warn("warm_start_failed", provider=provider, next_try_s=wait)
 
     # --- keeping within bounds -----------------------------------------------------------------
 
     def _count(self) -> int:
-        return sum(len(kind.seats) + kind.booting for kind in self._kinds.values())
+        return sum(len(pool.processes) + pool.booting for pool in self._pools.values())
 
     def _trim(self) -> None:
         """End what is dead, too old, or too much."""
-        for seat in too_many(self._kinds.values(), self._config, self._clock()):
-            self._end(seat)
+        for warm in too_many(self._pools.values(), self._config, self._clock()):
+            self._end(warm)
 
     def _fit_memory(self) -> None:
-        for seat in too_large(self._kinds.values(), self._config):
+        for warm in too_large(self._pools.values(), self._config):
             # Another one would be as large, and would only be ended again.
-            self._kinds[seat.provider].not_before = self._clock() + LAST_BACKOFF_S
-            self._end(seat)
+            self._pools[warm.provider].not_before = self._clock() + LAST_BACKOFF_S
+            self._end(warm)
 
-    def _end(self, seat: WarmProcess) -> None:
-        seats = self._kinds[seat.provider].seats
-        if seat in seats:
-            seats.remove(seat)
-            self._tasks.spawn(seat.worker.close(), "end of a waiting CLI", vital=True)
+    def _end(self, warm: WarmProcess) -> None:
+        processes = self._pools[warm.provider].processes
+        if warm in processes:
+            processes.remove(warm)
+            self._tasks.spawn(warm.worker.close(), "end of a waiting CLI", vital=True)
 
     async def close(self) -> None:
         """End everything that waits."""
         self.retire()
-        idle = [seat for kind in self._kinds.values() for seat in kind.seats if not seat.busy]
-        for seat in idle:
-            self._kinds[seat.provider].seats.remove(seat)
-        await asyncio.gather(*(seat.worker.close() for seat in idle))
+        idle = [warm for pool in self._pools.values() for warm in pool.processes if not warm.busy]
+        for warm in idle:
+            self._pools[warm.provider].processes.remove(warm)
+        await asyncio.gather(*(warm.worker.close() for warm in idle))
 
     def report(self, provider: str) -> dict[str, Any]:
         """What waits of one provider; memory in MB."""
-        return self._kinds[provider].report()
+        return self._pools[provider].report()

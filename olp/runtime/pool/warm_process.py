@@ -67,19 +67,19 @@ class ProviderPool:
 
     warm: int
     surveyed: bool = False
-    seats: list[WarmProcess] = field(default_factory=list)
+    processes: list[WarmProcess] = field(default_factory=list)
     booting: int = 0
     proven: bool = False
-    tended: bool = False
+    refill_due: bool = False
     failures: int = 0
     not_before: float = 0.0
-    trouble: str | None = None
+    problem: str | None = None
 
     @property
     def missing(self) -> int:
         """How many more should be started."""
-        ready = sum(seat.can_begin for seat in self.seats)
-        coming_back = sum(seat.busy and seat.session.reusable for seat in self.seats)
+        ready = sum(warm.can_begin for warm in self.processes)
+        coming_back = sum(warm.busy and warm.session.reusable for warm in self.processes)
         missing = self.warm - ready - self.booting - coming_back
         if self.warm and not (ready or self.booting):
             return max(missing, 1)  # the next request may come before any of them is back
@@ -89,35 +89,35 @@ class ProviderPool:
         """The one that has the conversation `known` and can go on with it."""
         if known is None:
             return None
-        idle = (s for s in self.seats if s.idle and s.conversation == known)
-        return next((s for s in idle if s.session.goes_on(request)), None)
+        idle = (s for s in self.processes if s.idle and s.conversation == known)
+        return next((s for s in idle if s.session.can_resume(request)), None)
 
     def free(self, model: str, request: Request) -> WarmProcess | None:
         """One that can answer at once."""
-        fit = [s for s in self.seats if s.can_begin and s.session.takes(request, model)]
+        fit = [s for s in self.processes if s.can_begin and s.session.takes(request, model)]
         # One without a conversation first, then the one whose conversation is the oldest.
         return min(fit, key=lambda s: (s.conversation is not None, s.used_at), default=None)
 
     def soon_free(self, model: str, request: Request) -> WarmProcess | None:
         """One that prepares for another conversation: sooner ready than a process that starts."""
-        busy = (s for s in self.seats if s.idle and not (s.worker.ready or s.parked))
+        busy = (s for s in self.processes if s.idle and not (s.worker.ready or s.parked))
         fit = (s for s in busy if s.session.reusable and s.session.takes(request, model))
         return next(fit, None)
 
     @property
     def remembers(self) -> bool:
         """Whether any process has a conversation."""
-        return any(seat.conversation is not None for seat in self.seats)
+        return any(warm.conversation is not None for warm in self.processes)
 
     def report(self) -> dict[str, Any]:
         """What there is of it; memory in MB."""
         return {
             "warm": self.warm,
-            "ready": sum(seat.can_begin for seat in self.seats),
-            "busy": sum(seat.busy for seat in self.seats),
-            "conversations": sum(s.conversation is not None for s in self.seats),
-            "parked": sum(s.parked for s in self.seats),
+            "ready": sum(warm.can_begin for warm in self.processes),
+            "busy": sum(warm.busy for warm in self.processes),
+            "conversations": sum(s.conversation is not None for s in self.processes),
+            "parked": sum(s.parked for s in self.processes),
             "starting": self.booting,
-            "memory_mb": round(sum(resident_mb(s.worker.pid) for s in self.seats)),
-            "trouble": self.trouble,
+            "memory_mb": round(sum(resident_mb(s.worker.pid) for s in self.processes)),
+            "problem": self.problem,
         }

@@ -76,7 +76,7 @@ class Worker:
         self,
         launch: Launch,
         driver: Driver | Session,
-        place: RunFolders,
+        folders: RunFolders,
         tasks: Tasks,
         clock: Callable[[], float],
         *,
@@ -90,7 +90,7 @@ class Worker:
         self.ready = False
         self._launch = launch
         self._driver = driver
-        self._place = place
+        self._folders = folders
         self._tasks = tasks
         self._clock = clock
         self._lines = LineSplitter()
@@ -120,14 +120,16 @@ class Worker:
             raise
 
     async def _start(self) -> None:
-        self._folder = PrivateFolder(self._place.private, self._place.run_id + "-", self._launch)
-        env = self._folder.env() | {RUN_VARIABLE: self._place.run_id}
+        self._folder = PrivateFolder(
+            self._folders.private, self._folders.run_id + "-", self._launch
+        )
+        env = self._folder.env() | {RUN_VARIABLE: self._folders.run_id}
         self.report.spawned_at = self._clock()
         if self._launch.socket:
             self._socket = CallSocket(self._folder.path / self._launch.socket, self._called)
             await self._socket.open()
-        await self._place.tidy()
-        self._child = await process.start(self._folder.argv(), env, self._place.work)
+        await self._folders.tidy()
+        self._child = await process.start(self._folder.argv(), env, self._folders.work)
         self._do(self._driver.start())
 
     async def __aexit__(
@@ -148,7 +150,7 @@ class Worker:
             await self._child.stop(self._launch.grace_s)
             self.report.ended_at = self._clock()
             await asyncio.to_thread(sweep, self._launch.leaves, self._child.pid)
-            await self._place.tidy()
+            await self._folders.tidy()
         if self._socket is not None:
             self._socket.close()
         if self._folder is not None:
@@ -212,7 +214,7 @@ class Worker:
 
     async def begin_again(self) -> None:
         """What happens from now on is of another request."""
-        await self._place.tidy()
+        await self._folders.tidy()
         self.report = ProcessStats(spawned_at=self._clock(), waits=True)
 
     def carry_out(self, wish: Callable[[], Sequence[Step]]) -> None:

@@ -43,17 +43,17 @@ class Job:
     chain: Chain
     caller: str
     log: Log
-    story: RequestTrace
+    trace: RequestTrace
 
     @cached_property
-    def talk(self) -> ConversationKey:
+    def conversation(self) -> ConversationKey:
         """The request as the CLIs get it."""
         return ConversationKey(self.caller, as_format(self.request))
 
     def shaper(self, *, enforce_tokens: bool) -> Shaper:
         """What makes the answer of an attempt what the client asked for."""
         live = self.request.stream and self.chain.policy.json == "stream"
-        id = f"call_{self.story.request_id}"
+        id = f"call_{self.trace.request_id}"
         return Shaper(self.request, enforce_tokens=enforce_tokens, live=live, id=id)
 
     def cache_key(self, hop: Hop) -> str:
@@ -70,19 +70,19 @@ class Engine:
         self,
         fleet: Fleet,
         pool: Pool,
-        books: Admission,
+        admission: Admission,
         cache: Cache,
-        record: UsageStore,
+        store: UsageStore,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         *,
         queue_s: float = 0.0,
     ) -> None:
-        self.books = books
+        self.admission = admission
         self._fleet = fleet
         self._pool = pool
         self._cache = cache
-        self._record = record
+        self._store = store
         self._clock = clock
         self._wall = wall
         self._queue_s = queue_s
@@ -93,9 +93,9 @@ class Engine:
             job.chain,
             streaming=job.request.stream,
             now=self._clock(),
-            clocks=self._fleet.clocks,
+            timeouts=self._fleet.timeouts,
             cache="miss" if self._uses_cache(job) else "bypass",
-            first=self._pool.waits_at(job.chain.hops, job.talk),
+            first=self._pool.waits_at(job.chain.hops, job.conversation),
             patience=self._queue_s,
             contexts=self.contexts(job.chain.hops),
         )
@@ -127,14 +127,14 @@ class Engine:
 
         def enter(hop: Hop) -> Permit | None:
             right = self._right(walk, hop, job, in_turn=True)
-            if isinstance(right, Failed) and right.trouble is ErrorCode.CONCURRENCY_LIMIT:
+            if isinstance(right, Failed) and right.code is ErrorCode.CONCURRENCY_LIMIT:
                 return None
             walk.again(hop, self._clock())
             return self._or_told(right, walk, job)
 
         began = self._clock()
         seconds = walk.patience(began)
-        right = await in_turn(self.books.queue, job.caller, lambda: walk.full, enter, seconds)
+        right = await in_turn(self.admission.queue, job.caller, lambda: walk.full, enter, seconds)
         spent = self._clock() - began
         walk.waited(spent, in_vain=right is None)
         provider = right.hop.provider if right else None
@@ -143,7 +143,7 @@ class Engine:
 
     def _right(self, walk: Walk, hop: Hop, job: Job, *, in_turn: bool = False) -> Permit | Failed:
         limits, now = job.chain.limits, self._now()
-        return self.books.enter(hop, limits, now, forced=walk.forced, in_turn=in_turn)
+        return self.admission.enter(hop, limits, now, forced=walk.forced, in_turn=in_turn)
 
     def _or_told(self, right: Permit | Failed, walk: Walk, job: Job) -> Permit | None:
         if isinstance(right, Permit):
@@ -155,13 +155,13 @@ class Engine:
     async def _attempt(self, walk: Walk, right: Permit, job: Job, send: Send) -> None:
         """One hop, once. When this returns, its process is gone."""
         hop, passed = right.hop, list[Output]()
-        self._record.count(self._now().day, hop.provider)
-        waiting = self._pool.take(hop, job.talk)
-        async with waiting or self._fleet.worker(hop, job.talk.request) as worker:
+        self._store.count(self._now().day, hop.provider)
+        waiting = self._pool.take(hop, job.conversation)
+        async with waiting or self._fleet.worker(hop, job.conversation.request) as worker:
             shaper = job.shaper(enforce_tokens=not worker.keeps_max_tokens)
             walk.conversation = worker.conversation
             walk.hurry(worker.opening_s)
-            job.story.asked(hop, worker.report)
+            job.trace.asked(hop, worker.report)
             while walk.trying:
                 events = await worker.events(until=walk.wake_at)
                 out = self._pass_on(walk, shaper, hop, events)
@@ -175,7 +175,7 @@ class Engine:
                     await self._tell(job, send, out)
 
     async def _tell(self, job: Job, send: Send, outputs: Sequence[Output]) -> None:
-        job.story.told(outputs, self._clock())
+        job.trace.told(outputs, self._clock())
         await send(outputs)
 
     def _pass_on(
@@ -185,9 +185,9 @@ class Engine:
         for event in events:
             match event:
                 case Quota(windows):
-                    self.books.quota.note(hop.provider, windows, self._wall(), "answer")
+                    self.admission.quota.note(hop.provider, windows, self._wall(), "answer")
                 case Reads(tokens):
-                    self.books.contexts[hop] = tokens
+                    self.admission.contexts[hop] = tokens
         shaped = [made for event in events for made in shaper.feed(event)]
         out = list(walk.pass_on_together(shaped, now))
         if walk.trying:
@@ -196,16 +196,16 @@ class Engine:
 
     def contexts(self, hops: Sequence[Hop]) -> Mapping[Hop, int]:
         """The tokens that these can read: as the owner says, else as the CLI has told."""
-        known = {hop: self._fleet.context(hop) or self.books.contexts.get(hop) for hop in hops}
+        known = {hop: self._fleet.context(hop) or self.admission.contexts.get(hop) for hop in hops}
         return {hop: tokens for hop, tokens in known.items() if tokens}
 
     def _keep_books(self, walk: Walk, job: Job) -> None:
         """Write down what the walk has to tell: to the log, the books and the story."""
         for note in walk.notes:
             job.log.write(note.level, note.event, **note.fields)
-            job.story.note(note)
+            job.trace.note(note)
         for hop, end in walk.ends:
-            if changed := self.books.note(hop, end, self._now()):
+            if changed := self.admission.note(hop, end, self._now()):
                 job.log.warn(f"breaker_{changed}", provider=hop.provider, model=hop.model)
         walk.notes.clear()
         walk.ends.clear()

@@ -22,8 +22,8 @@ class Member:
     """One CLI that can be asked. `max_concurrent` is its number of slots."""
 
     provider: Provider
-    setting: ProviderContext
-    clocks: Timeouts
+    context: ProviderContext
+    timeouts: Timeouts
     max_concurrent: int
 
 
@@ -34,7 +34,7 @@ class Fleet:
     def __init__(
         self,
         members: Mapping[str, Member],
-        place: RunFolders,
+        folders: RunFolders,
         tasks: Tasks,
         clock: Callable[[], float],
         now: Callable[[], datetime],
@@ -42,15 +42,15 @@ class Fleet:
     ) -> None:
         self._kept = kept_folder
         self.members = dict(members)
-        self._place = place
+        self._folders = folders
         self._tasks = tasks
         self._clock = clock
         self._now = now
 
     @property
-    def clocks(self) -> Mapping[str, Timeouts]:
+    def timeouts(self) -> Mapping[str, Timeouts]:
         """Each provider's clocks."""
-        return {name: member.clocks for name, member in self.members.items()}
+        return {name: member.timeouts for name, member in self.members.items()}
 
     @property
     def limits(self) -> Mapping[str, int]:
@@ -60,16 +60,16 @@ class Fleet:
     def worker(self, hop: Hop, request: Request) -> Worker:
         """A worker for one attempt; it starts when its `async with` block is entered."""
         member = self.members[hop.provider]
-        launch, driver = member.provider.launch(request, hop.model, member.setting, self._now())
-        facts = member.provider.facts
+        launch, driver = member.provider.launch(request, hop.model, member.context, self._now())
+        info = member.provider.info
         return Worker(
             launch,
             driver,
-            self._place,
+            self._folders,
             self._tasks,
             self._clock,
-            keeps_max_tokens=facts.keeps_max_tokens,
-            opening_s=facts.opening_s,
+            keeps_max_tokens=info.keeps_max_tokens,
+            opening_s=info.opening_s,
             conversation="replayed" if len(request.turns) > 1 else "new",
         )
 
@@ -79,14 +79,14 @@ class Fleet:
         """A worker that is to wait for its request, and its protocol; None if the CLI cannot. One
         for a `request` that a one-shot cannot answer is made for it."""
         member = self.members[provider]
-        made = member.provider.session(member.setting, request, model)
+        made = member.provider.session(member.context, request, model)
         if made is None:
             return None
         launch, session = made
         worker = Worker(
             launch,
             session,
-            self._place,
+            self._folders,
             self._tasks,
             self._clock,
             keeps_max_tokens=session.keeps_max_tokens,
@@ -96,28 +96,28 @@ class Fleet:
     def lacking(self, hop: Hop, request: Request) -> Failed | None:
         """Why `hop` cannot be asked for this, if it cannot."""
         member = self.members[hop.provider]
-        facts = member.provider.facts
-        if failed := lacking(request, facts.title, facts.can):
+        info = member.provider.info
+        if failed := lacking(request, info.title, info.can):
             return failed
-        oneshot = member.setting.config.transport == "oneshot"
+        oneshot = member.context.config.transport == "oneshot"
         if oneshot and only_by_session(request):
-            told = f'{facts.title} can do this with transport = "auto" alone'
+            told = f'{info.title} can do this with transport = "auto" alone'
             return Failed(ErrorCode.INCAPABLE, told, param="tools" if request.tools else "messages")
         return None
 
     def can(self, hop: Hop) -> Sequence[Capability]:
         """What a request may need of it."""
         member = self.members[hop.provider]
-        oneshot = member.setting.config.transport == "oneshot"
-        return able(member.provider.facts.can, oneshot=oneshot)
+        oneshot = member.context.config.transport == "oneshot"
+        return able(member.provider.info.can, oneshot=oneshot)
 
     def context(self, hop: Hop) -> int | None:
         """The tokens that the owner says its model can read."""
-        return self.members[hop.provider].setting.config.context.get(hop.model)
+        return self.members[hop.provider].context.config.context.get(hop.model)
 
     def kept(self, provider: str) -> Mapping[str, str]:
         """The files that the provider's launches are given now, by name."""
-        return self.members[provider].setting.kept
+        return self.members[provider].context.kept
 
     def now(self) -> datetime:
         """The local time."""
@@ -127,16 +127,16 @@ class Fleet:
         """Workers that ask a CLI about itself, at no cost; none if it cannot be asked."""
         member = self.members[provider]
         return [
-            Worker(launch, driver, self._place, self._tasks, self._clock)
-            for launch, driver in member.provider.survey(member.setting)
+            Worker(launch, driver, self._folders, self._tasks, self._clock)
+            for launch, driver in member.provider.survey(member.context)
         ]
 
     def keep(self, provider: str, name: str, data: bytes) -> None:
         """Keep a file for the provider's later launches; a disk that is full costs only that."""
         member = self.members[provider]
         try:
-            path = kept.write(self._kept, member.setting.command, name, data)
+            path = kept.write(self._kept, member.context.command, name, data)
         except OSError:
             return
-        files = {**member.setting.kept, name: str(path)}
-        self.members[provider] = replace(member, setting=replace(member.setting, kept=files))
+        files = {**member.context.kept, name: str(path)}
+        self.members[provider] = replace(member, context=replace(member.context, kept=files))

@@ -25,16 +25,16 @@ class Health:
         self,
         fleet: Fleet,
         pool: Pool,
-        books: Admission,
-        record: UsageStore,
+        admission: Admission,
+        store: UsageStore,
         started: float,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
         self._fleet = fleet
         self._pool = pool
-        self._books = books
-        self._record = record
+        self._admission = admission
+        self._store = store
         self._started = started
         self._clock = clock
         self._wall = wall
@@ -48,8 +48,8 @@ class Health:
             "status": "ok" if usable else "failing",
             "uptime_s": round(now - self._started),
             "in_flight": in_flight,
-            "record": self._record.trouble or "ok",
-            "record_lost": self._record.lost,
+            "record": self._store.problem or "ok",
+            "record_lost": self._store.lost,
             "providers": providers,
             "chains": {
                 name: [str(hop) for hop in chain.hops] for name, chain in catalogue.chains.items()
@@ -61,28 +61,28 @@ class Health:
         now, wall = self._clock(), self._wall()
         told = {}
         for name, hops in chains.items():
-            states = {self._books.state(hop.partition("/")[0], now, wall) for hop in hops}
+            states = {self._admission.state(hop.partition("/")[0], now, wall) for hop in hops}
             told[name] = {"hops": list(hops), "ok": not states <= DOWN}
         usable = any(chain["ok"] for chain in told.values()) or not told
         return {"status": "ok" if usable else "failing", "chains": told}
 
     def _provider(self, name: str, now: float, wall: float) -> dict[str, Any]:
-        books = self._books
+        admission = self._admission
         day = day_of(wall)
         member = self._fleet.members[name]
-        report = books.vitals.report(name, now)
+        report = admission.health.report(name, now)
         failure = report["last_failure"]
         if failure and failure["code"] == ErrorCode.AUTH_MISSING:
-            report["fix"] = member.provider.facts.login
+            report["fix"] = member.provider.info.login
         return {
             **report,
-            "state": books.state(name, now, wall),
+            "state": admission.state(name, now, wall),
             "waiting": self._pool.report(name),
-            "slots": {"active": books.slots.active[name], "max": books.slots.limits[name]},
-            "queued": books.queue.waiting(name),
+            "slots": {"active": admission.slots.active[name], "max": admission.slots.limits[name]},
+            "queued": admission.queue.waiting(name),
             "quota": {
-                "requests_today": books.quota.requests(name, day),
-                "windows": [_window(r, wall) for r in books.quota.readings(name)],
+                "requests_today": admission.quota.requests(name, day),
+                "windows": [_window(r, wall) for r in admission.quota.readings(name)],
                 "holds": [
                     {
                         "model": scope[1],
@@ -90,13 +90,13 @@ class Health:
                         "resets_at": resets_at,
                         "reason": reason,
                     }
-                    for scope, left, resets_at, reason in books.holds.report(now)
+                    for scope, left, resets_at, reason in admission.holds.report(now)
                     if scope[0] == name
                 ],
             },
             "open_circuits": [
                 {"model": hop.model, "next_try_s": round(left)}
-                for hop, left in books.breaker.open_circuits(now)
+                for hop, left in admission.breaker.open_circuits(now)
                 if hop.provider == name
             ],
         }

@@ -68,7 +68,7 @@ class Service:
         fleet: Fleet,
         pool: Pool,
         engine: Engine,
-        record: UsageStore,
+        store: UsageStore,
         people: People,
         planner: Planner,
         tasks: Tasks,
@@ -85,19 +85,19 @@ class Service:
         self._fleet = fleet
         self._pool = pool
         self._engine = engine
-        self._books = engine.books
-        self._record = record
+        self._admission = engine.admission
+        self._store = store
         self._planner = planner
         self.people = people
         self._wall = wall
         self._clock = clock
         self._started: float = before._started if before else clock()
         self._began_at: int = before._began_at if before else int(wall())
-        self._flights: dict[str, SharedAnswer] = before._flights if before else {}
-        self.book: RequestLog = before.book if before else RequestLog(record, clock, wall)
-        self.book.tally.knows = self._knows
-        self._stories: dict[str, RequestTrace] = before._stories if before else {}
-        self._health = Health(fleet, pool, engine.books, record, self._started, clock, wall)
+        self._shared: dict[str, SharedAnswer] = before._shared if before else {}
+        self.book: RequestLog = before.book if before else RequestLog(store, clock, wall)
+        self.book.counters.knows = self._knows
+        self._traces: dict[str, RequestTrace] = before._traces if before else {}
+        self._health = Health(fleet, pool, engine.admission, store, self._started, clock, wall)
         self._watched = tuple(watched)
         self._surveys: asyncio.Task[None] | None = None
 
@@ -110,36 +110,36 @@ class Service:
         """How `request` is served for `caller`; RequestError 403 or 404 if it cannot be."""
         return self._planner.plan(request, caller, self.chain)
 
-    def board(
+    def join(
         self,
         request: Request,
         chain: Chain,
         caller: str,
         log: Log,
-        visit: RequestEntry | None = None,
-        entry: Reservation | None = None,
+        entry: RequestEntry | None = None,
+        reservation: Reservation | None = None,
     ) -> Reader:
         """A reader of the answer: of an identical request of the same caller that is in the air,
         or of one that starts now. `visit` is told which story it is part of, and what was set aside
         with `entry` goes over to an answer that starts."""
         key = _identity(request, chain, caller)
-        flight = self._flights.get(key)
-        if flight is None or not flight.joinable:
+        shared = self._shared.get(key)
+        if shared is None or not shared.joinable:
             chain_log = log.bind(chain=chain.name, chain_id=_new_id(), request_hash=key[:12])
             job = self._job(request, chain, caller, chain_log)
-            self._stories[key] = job.story
-            settle = entry.settle if entry is not None else _nothing
-            if entry is not None:
-                entry.hand_over()
-            flight = SharedAnswer(partial(self._serve, job, settle), self.tasks)
-            flight.on_over(partial(self._landed, key, flight, settle))
-            self._flights[key] = flight
-        if visit is not None:
-            visit.boarded(request, log.fields.get("background"), self._stories[key])
-        return flight.join()
+            self._traces[key] = job.trace
+            settle = reservation.settle if reservation is not None else _nothing
+            if reservation is not None:
+                reservation.hand_over()
+            shared = SharedAnswer(partial(self._serve, job, settle), self.tasks)
+            shared.on_over(partial(self._ended, key, shared, settle))
+            self._shared[key] = shared
+        if entry is not None:
+            entry.joined(request, log.fields.get("background"), self._traces[key])
+        return shared.join()
 
     def _job(self, request: Request, chain: Chain, caller: str, log: Log) -> Job:
-        story = RequestTrace(
+        trace = RequestTrace(
             str(log.fields.get("request_id", "")),
             caller=str(log.fields.get("caller", caller)),
             model=request.model,
@@ -147,22 +147,22 @@ class Service:
             began=self._clock(),
             at=self._wall(),
             background=log.fields.get("background"),
-            on_hop=self.book.tally.hop,
+            on_hop=self.book.counters.hop,
         )
-        return Job(request, chain, caller, log, story)
+        return Job(request, chain, caller, log, trace)
 
     async def _serve(self, job: Job, settle: Callable[[], None], send: Send) -> None:
-        meter = UsageCharger(job.request, job.caller, self.people, send, settle)
+        charger = UsageCharger(job.request, job.caller, self.people, send, settle)
         try:
-            await self._engine.serve(job, meter.send)
+            await self._engine.serve(job, charger.send)
         finally:
-            meter.close()
-            self._record.keep(job.story.as_dict(self._clock()))
+            charger.close()
+            self._store.keep(job.trace.as_dict(self._clock()))
 
-    def _landed(self, key: str, flight: SharedAnswer, settle: Callable[[], None]) -> None:
+    def _ended(self, key: str, shared: SharedAnswer, settle: Callable[[], None]) -> None:
         settle()  # also where it was called off before it began
-        if self._flights.get(key) is flight:
-            del self._flights[key], self._stories[key]
+        if self._shared.get(key) is shared:
+            del self._shared[key], self._traces[key]
 
     def models(self, caller: Caller) -> Sequence[ModelEntry]:
         """Every name that `caller` may ask for, chains first."""
@@ -196,11 +196,11 @@ class Service:
     @property
     def in_flight(self) -> int:
         """How many answers are being made."""
-        return len(self._flights)
+        return len(self._shared)
 
     def open(self) -> None:
         """Begin: the record is written, and the CLIs are asked about themselves in a moment."""
-        self._record.open()
+        self._store.open()
         self._pool.open()
         self._surveys = self.tasks.spawn(self._survey(), "survey")
 
@@ -210,7 +210,7 @@ class Service:
 
     def close_record(self) -> None:
         """Write what is waiting to be written; nothing happens any more."""
-        self._record.close()
+        self._store.close()
 
     async def _end(self) -> None:
         self._pool.retire()
@@ -231,18 +231,18 @@ class Service:
 
     def forget(self, provider: str) -> None:
         """What is known of a provider is no longer true: it is another account or program."""
-        self._books.forget(provider)
+        self._admission.forget(provider)
         self._told.pop(provider, None)
 
     @property
     def lasting(self) -> tuple[Admission, UsageStore]:
         """What the service after this one goes on with."""
-        return self._books, self._record
+        return self._admission, self._store
 
-    def setting(self, provider: str) -> ProviderContext | None:
+    def context(self, provider: str) -> ProviderContext | None:
         """Where one provider runs, if it is in use."""
         member = self._fleet.members.get(provider)
-        return member.setting if member else None
+        return member.context if member else None
 
     async def drain(self, seconds: float) -> bool:
         """Let the answers under way end, at most so long; whether all did."""
@@ -263,9 +263,9 @@ class Service:
         names = list(self._fleet.members) if providers is None else list(providers)
         told = await survey_all(self._fleet, names, self._clock, self._pool.surveyed)
         for name, one in told.items():
-            self._books.quota.note(name, one.windows, self._wall(), "survey")
-            self._books.contexts |= {Hop(name, model): reads for model, reads in one.contexts}
-            if one.trouble:
+            self._admission.quota.note(name, one.windows, self._wall(), "survey")
+            self._admission.contexts |= {Hop(name, model): reads for model, reads in one.contexts}
+            if one.problem:
                 self.log.warn("survey_failed", provider=name)
         self._told |= {name: one.models for name, one in told.items() if one.models}
         self.catalogue = self.catalogue.with_models(self._told)
@@ -273,7 +273,7 @@ class Service:
 
     def clear_holds(self, provider: str | None) -> int:
         """Lift the quota holds of one provider or of all; how many there were."""
-        return self._books.holds.clear(provider)
+        return self._admission.holds.clear(provider)
 
     def health(self) -> Mapping[str, Any]:
         """How the providers really are, by what their last requests did."""
@@ -283,11 +283,11 @@ class Service:
     async def usage(self, caller: Caller, query: Mapping[str, str]) -> Mapping[str, Any]:
         """What the book says for `caller`; RequestError 400 if `query` cannot be understood."""
         names = {key.id: key.name for key in self.people.ring.keys}
-        return await asyncio.to_thread(usage_for, caller, query, self._record, names)
+        return await asyncio.to_thread(usage_for, caller, query, self._store, names)
 
     def health_for(self, caller: Caller) -> Mapping[str, Any]:
         """What a member may know of it, and what they have used."""
-        mine = {entry.id: entry.hops for entry in self.models(caller)}
+        mine = {reservation.id: reservation.hops for reservation in self.models(caller)}
         chains = {name: mine[name] for name in self.catalogue.chains if name in mine}
         return {**self._health.summary(chains), "you": self.people.used(caller)}
 

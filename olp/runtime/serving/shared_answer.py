@@ -108,8 +108,8 @@ class SharedAnswer:
 class Reader:
     """One client's view of a flight. Use it as `with flight.join() as reader`."""
 
-    def __init__(self, flight: SharedAnswer) -> None:
-        self._flight = flight
+    def __init__(self, shared: SharedAnswer) -> None:
+        self._flight = shared
         self._position = 0
         self._more = asyncio.Event()
         self._cut = False

@@ -21,12 +21,12 @@ TIME_LIMIT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What one CLI told; `contexts` are the tokens that its models can read. `trouble` is why it
+    """What one CLI told; `contexts` are the tokens that its models can read. `problem` is why it
     told nothing, if it did not."""
 
     models: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
-    trouble: str | None = None
+    problem: str | None = None
     contexts: tuple[tuple[str, int], ...] = ()
 
 
@@ -35,7 +35,7 @@ async def survey(fleet: Fleet, provider: str, clock: Callable[[], float]) -> Sur
     models: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
     contexts: tuple[tuple[str, int], ...] = ()
-    trouble = None
+    problem = None
     for surveyor in fleet.surveyors(provider):
         async with surveyor as worker:
             for event in await _events(worker, clock() + TIME_LIMIT_S):
@@ -48,8 +48,8 @@ async def survey(fleet: Fleet, provider: str, clock: Callable[[], float]) -> Sur
                     case Keep(name, data):
                         fleet.keep(provider, name, data)
                     case Failed(detail=detail):
-                        trouble = detail
-    return Surveyed(models, windows, trouble, contexts)
+                        problem = detail
+    return Surveyed(models, windows, problem, contexts)
 
 
 async def _events(worker: Worker, until: float) -> list[Event]:

@@ -44,14 +44,14 @@ class UsageCharger:
         self,
         request: Request,
         person: str,
-        purse: ChargedKey,
+        charged: ChargedKey,
         to: Send,
         settle: Callable[[], None] = lambda: None,
     ) -> None:
         self._settle = settle
         self._request = request
         self._person = person
-        self._purse = purse
+        self._charged = charged
         self._to = to
         self._usage: Usage | None = None
         self._told = 0
@@ -74,7 +74,7 @@ class UsageCharger:
             self._settle()  # and charge, with nothing between the two
         if over and self._due:
             self._due = False
-            await self._purse.spend(self._person, self._tokens())
+            await self._charged.spend(self._person, self._tokens())
         await self._to(outputs)
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class UsageCharger:
         self._settle()
         if self._due:
             self._due = False
-            self._purse.note_spent(self._person, self._tokens())
+            self._charged.note_spent(self._person, self._tokens())
 
     def _tokens(self) -> int:
         if self._usage is not None:

@@ -114,4 +114,4 @@ class TraceEnded(NamedTuple):
 
     id: str
     at: float
-    story: str
+    trace: str

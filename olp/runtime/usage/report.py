@@ -97,17 +97,17 @@ class UsageReport:
     """The book in `record`. `names` go before the names under which people last asked."""
 
     def __init__(
-        self, record: UsageStore, names: Names | None = None, wall: Callable[[], float] = time.time
+        self, store: UsageStore, names: Names | None = None, wall: Callable[[], float] = time.time
     ) -> None:
-        self._record = record
+        self._store = store
         self._wall = wall
-        told = {str(key): str(name) for key, name in record.read("SELECT person, name FROM names")}
+        told = {str(key): str(name) for key, name in store.read("SELECT person, name FROM names")}
         self._names = {**told, **(names or {})}
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why nothing could be read, if that is so."""
-        return self._record.trouble
+        return self._store.problem
 
     def name(self, person: str) -> str:
         """What the person with this id is called."""
@@ -139,7 +139,7 @@ class UsageReport:
 
     def _models(self) -> Mapping[tuple[str, str], str]:
         """What each model is really called, by provider and by the name that chains have for it."""
-        rows = self._record.read("SELECT provider, name, model FROM models")
+        rows = self._store.read("SELECT provider, name, model FROM models")
         return {(str(row[0]), str(row[1])): str(row[2]) for row in rows}
 
     def _sums(
@@ -156,7 +156,7 @@ class UsageReport:
                 f"SELECT {key}, {columns} FROM {table} WHERE {wanted}{who} GROUP BY 1, 2"
             )
             values |= bounds
-        for row in self._record.read(" UNION ALL ".join(queries), values):
+        for row in self._store.read(" UNION ALL ".join(queries), values):
             yield str(row[0]), str(row[1]), Totals(*row[2:])
 
     def told(
@@ -205,7 +205,7 @@ class UsageReport:
         if in_vain:
             wanted += " AND outcome NOT IN ('answered', 'left', 'refused')"
         columns = ", ".join(field.name for field in fields(RequestRow))
-        rows = self._record.read(
+        rows = self._store.read(
             f"SELECT number, {columns} FROM requests WHERE {wanted}{who} "
             f"ORDER BY number DESC LIMIT {-1 if limit is None else limit}",
             values,
@@ -216,16 +216,16 @@ class UsageReport:
 
     def last_number(self) -> int:
         """Of the request that ended last; 0 if there is none."""
-        rows = self._record.read("SELECT ifnull(max(number), 0) FROM requests")
+        rows = self._store.read("SELECT ifnull(max(number), 0) FROM requests")
         return int(rows[0][0]) if rows else 0
 
 
 def usage_for(
-    caller: Caller, query: Mapping[str, str], record: UsageStore, names: Names
+    caller: Caller, query: Mapping[str, str], store: UsageStore, names: Names
 ) -> dict[str, Any]:
     """What `caller` may know: an owner of everybody or of the `person` asked for, a member of
     themselves. RequestError 400 says what is wrong with `query`."""
-    accounts = UsageReport(record, names)
+    report = UsageReport(store, names)
     by = next((name for name in BY if name == query.get("by", "person")), None)
     if by is None:
         raise RequestError(f"`by` is one of {', '.join(BY)}", param="by")
@@ -237,9 +237,9 @@ def usage_for(
     if not caller.owner:
         persons = (caller.id,)
     elif person := query.get("person"):
-        persons = accounts.ids(person)
-    told = accounts.told(by, when, persons)
-    return told | {"trouble": accounts.trouble if caller.owner else None}
+        persons = report.ids(person)
+    told = report.told(by, when, persons)
+    return told | {"problem": report.problem if caller.owner else None}
 
 
 def _among(persons: Collection[str] | None) -> tuple[str, dict[str, Any]]:

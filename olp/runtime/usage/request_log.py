@@ -33,38 +33,38 @@ _OWN_ENDS = {"server_stopping": Outcome.INTERRUPTED, "internal_error": Outcome.E
 class RequestLog:
     """All visits of one server. `clock` is steady, `wall` is the time in epoch seconds."""
 
-    def __init__(self, record: UsageStore, clock: Clock, wall: Clock) -> None:
-        self.tally = Counters()
-        self._record = record
+    def __init__(self, store: UsageStore, clock: Clock, wall: Clock) -> None:
+        self.counters = Counters()
+        self._store = store
         self._clock = clock
         self._wall = wall
         self._visits: dict[str, RequestEntry] = {}
 
-    def visit(self, request_id: str, caller: Caller, dialect: str) -> RequestEntry:
+    def entry(self, request_id: str, caller: Caller, dialect: str) -> RequestEntry:
         """A new one, to be entered."""
         return RequestEntry(self, request_id, caller, dialect, self._clock(), self._wall())
 
     def live(self) -> list[dict[str, Any]]:
         """The requests that are being answered, the oldest first."""
         now = self._clock()
-        return [visit.told_of(now) for visit in self._visits.values()]
+        return [entry.told_of(now) for entry in self._visits.values()]
 
-    def begin(self, visit: RequestEntry, entry: RequestInFlight) -> None:
+    def begin(self, entry: RequestEntry, row: RequestInFlight) -> None:
         """A visit is let in."""
-        self._visits[visit.id] = visit
-        self._record.begun(entry)
+        self._visits[entry.id] = entry
+        self._store.begun(row)
 
     @property
     def run(self) -> str:
         """The id of this run of the server."""
-        return self._record.run
+        return self._store.run
 
-    def end(self, visit: RequestEntry, error: BaseException | None) -> None:
+    def end(self, entry: RequestEntry, error: BaseException | None) -> None:
         """A visit is over."""
-        self._visits.pop(visit.id, None)
-        row = visit.row(self._clock(), error)
-        self.tally.request(row, visit.hop, visit.caller.name)
-        self._record.ended(row, visit.caller.name, visit.also_called)
+        self._visits.pop(entry.id, None)
+        row = entry.row(self._clock(), error)
+        self.counters.request(row, entry.hop, entry.caller.name)
+        self._store.ended(row, entry.caller.name, entry.also_called)
 
 
 class RequestEntry:
@@ -110,15 +110,15 @@ class RequestEntry:
 
     # --- on its way ----------------------------------------------------------------------------
 
-    def boarded(self, request: Request, background: str | None, story: RequestTrace) -> None:
+    def joined(self, request: Request, background: str | None, trace: RequestTrace) -> None:
         """It is within all limits, and waits for the answer that `story` is of."""
-        self._request, self._background, self._story = request, background or "", story
-        story.aboard += 1
-        entry = RequestInFlight(
+        self._request, self._background, self._story = request, background or "", trace
+        trace.aboard += 1
+        row = RequestInFlight(
             *(self.id, self._book.run, self._at, self._day, self.caller.id, self._dialect),
             *(int(request.stream), self._background, self._model_asked),
         )
-        self._book.begin(self, entry)
+        self._book.begin(self, row)
 
     def told(self, outputs: Sequence[Output], now: float) -> None:
         """What its client is told next."""
@@ -244,9 +244,9 @@ class RequestEntry:
             return Outcome.REFUSED if refused else Outcome.ERROR, status, code
         match self._end:
             case Refused(failed=failed, status=status):
-                return Outcome.FAILED, status, failed.trouble.value
-            case Failed(trouble):
-                return Outcome.BROKE_OFF, 200, trouble.value
+                return Outcome.FAILED, status, failed.code.value
+            case Failed(error_code):
+                return Outcome.BROKE_OFF, 200, error_code.value
             case Done(truncated=True):
                 return Outcome.TRUNCATED, 200, ""
             case Done():

@@ -1,7 +1,7 @@
 """What is kept over restarts: who asked for what, the counts of the day, and the last stories.
 
 One SQLite file, written by one thread (`scribe`), so that no request waits for a disk. A disk that
-is full or a file that is broken costs the record and never an answer; `trouble` then says what
+is full or a file that is broken costs the record and never an answer; `problem` then says what
 happened.
 """
 
@@ -113,54 +113,54 @@ class UsageStore:
         self.run = run
         self._alive = alive
         self._wall = wall
-        self._scribe = StoreWriter(path, self._put, self._first, self._last)
-        self._read_trouble: str | None = None
+        self._writer = StoreWriter(path, self._put, self._first, self._last)
+        self._read_problem: str | None = None
         self._until_prune = PRUNE_EVERY
         self.bounds = RecordConfig()
 
     @property
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """What is wrong with the file, if anything is."""
-        return self._scribe.trouble or self._read_trouble
+        return self._writer.problem or self._read_problem
 
     @property
     def lost(self) -> int:
         """How many entries could not be kept until there was a way to write them."""
-        return self._scribe.lost
+        return self._writer.lost
 
     def open(self) -> None:
         """Begin to write, unless that was done."""
-        self._scribe.open()
-        self._scribe.written()  # what is wrong with the file is known from the start
+        self._writer.open()
+        self._writer.written()  # what is wrong with the file is known from the start
 
     def close(self) -> None:
         """Write what is waiting, and end."""
-        self._scribe.close()
+        self._writer.close()
 
     # --- the requests --------------------------------------------------------------------------
 
     def begun(self, entry: RequestInFlight) -> None:
         """A request is being answered."""
-        self._scribe.write(entry)
+        self._writer.write(entry)
 
     def ended(self, row: RequestRow, name: str, hop: str = "") -> None:
         """It is over; `name` is what the person is called now, and `hop` what the chain calls the
         model that answered, where that is another name."""
-        self._scribe.write(RequestEnded(row, name, hop))
+        self._writer.write(RequestEnded(row, name, hop))
 
     # --- counts --------------------------------------------------------------------------------
 
     def count(self, day: str, provider: str) -> None:
         """One more request was made."""
-        self._scribe.write(ProviderAsked(day, provider))
+        self._writer.write(ProviderAsked(day, provider))
 
     def count_person(self, day: str, person: str, used: DayUsage) -> None:
         """A person used so much more."""
-        self._scribe.write(KeyUsed(day, person, used))
+        self._writer.write(KeyUsed(day, person, used))
 
     def written(self) -> Future[None]:
         """Done when all of the above is in the file, or cannot be written to it now."""
-        return self._scribe.written()
+        return self._writer.written()
 
     def people(self, day: str) -> Mapping[str, DayUsage]:
         """What each person used on `day`, by the id of their key."""
@@ -174,11 +174,11 @@ class UsageStore:
 
     # --- stories -------------------------------------------------------------------------------
 
-    def keep(self, story: Mapping[str, Any]) -> None:
+    def keep(self, trace: Mapping[str, Any]) -> None:
         """One flight is over."""
-        self._scribe.write(TraceEnded(story["request_id"], story["at"], json.dumps(story)))
+        self._writer.write(TraceEnded(trace["request_id"], trace["at"], json.dumps(trace)))
 
-    def story(self, request_id: str | None = None) -> dict[str, Any] | None:
+    def trace(self, request_id: str | None = None) -> dict[str, Any] | None:
         """The story of one request, or of the last one."""
         if request_id is None:
             rows = self.read("SELECT story FROM stories ORDER BY number DESC LIMIT 1")
@@ -212,26 +212,26 @@ class UsageStore:
             requests, tokens = sum(c.requests for c in each), sum(c.tokens for c in each)
             background = sum(c.background for c in each)
             db.execute(_COUNT_PERSON, (*whose, requests, tokens, background))
-        stories = _of(TraceEnded, entries)
-        if stories:
-            _insert(db, "stories", TraceEnded._fields, stories)
+        traces = _of(TraceEnded, entries)
+        if traces:
+            _insert(db, "stories", TraceEnded._fields, traces)
             db.execute(_FORGET_STORIES, (KEPT,))
         self._until_prune -= len(ended)
         if self._until_prune <= 0:
             self._prune(db)
 
     def read(self, query: str, values: Values = ()) -> list[Any]:
-        """The lines of one query; none if the file cannot be read, and `trouble` says why."""
+        """The lines of one query; none if the file cannot be read, and `problem` says why."""
         try:
             if not self._path.exists():
                 return []
             with closing(opened_to_read(self._path)) as db:
                 found = db.execute(query, values).fetchall()
-            self._read_trouble = None
+            self._read_problem = None
         except (sqlite3.Error, OSError) as error:
             # A file of an earlier version has nothing to tell of what it did not know.
             if "no such table" not in str(error):
-                self._read_trouble = str(error)
+                self._read_problem = str(error)
             return []
         return found
 

@@ -77,7 +77,7 @@ class StoreWriter:
         self._held: deque[_Piece] = deque()
         self._thread: threading.Thread | None = None
         self._db: sqlite3.Connection | None = None
-        self.trouble: str | None = None
+        self.problem: str | None = None
         self.lost = 0
 
     def open(self) -> None:
@@ -117,7 +117,7 @@ class StoreWriter:
             try:
                 self._last(self._db)
             except (sqlite3.Error, OSError) as error:
-                self.trouble = str(error)
+                self.problem = str(error)
         self._drop_connection()
 
     def _gather(self) -> bool:
@@ -146,14 +146,14 @@ class StoreWriter:
             db = self._connection()
             faults = self._written(db)
         except (*_FAULTS, OSError) as error:
-            self.trouble = str(error)
+            self.problem = str(error)
             self._drop_connection()  # which rolls back; and by then it may be another file
             for piece in self._held:
                 piece.settle()
             self._held = deque(piece for piece in self._held if piece.settled is None)
             return
         self.lost += len(faults)
-        self.trouble = faults[0] if faults else None
+        self.problem = faults[0] if faults else None
         while self._held:
             self._held.popleft().settle()
 

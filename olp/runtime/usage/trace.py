@@ -135,8 +135,8 @@ class RequestTrace:
             return
         tried = self._tries[self._answering.hops]
         match end:
-            case Failed(trouble):
-                tried.code = trouble.value
+            case Failed(error_code):
+                tried.code = error_code.value
             case Done(truncated=True):
                 tried.code = ErrorCode.SPAWN_FAILED.value
 
@@ -187,10 +187,10 @@ class RequestTrace:
         match self._end:
             case Done(finish, truncated):
                 return f"truncated ({finish})" if truncated else f"answered ({finish})"
-            case Failed(trouble):
-                return f"broke off ({trouble})"
+            case Failed(error_code):
+                return f"broke off ({error_code})"
             case Refused(failed=failed, status=status):
-                return f"refused with {status} ({failed.trouble})"
+                return f"refused with {status} ({failed.code})"
             case _:
                 return "the client left"
 

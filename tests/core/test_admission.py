@@ -26,7 +26,7 @@ def at(seconds: float = 0.0) -> Now:
     return Now(seconds, WALL + seconds, DAY)
 
 
-def books(slots: int = 4, limits: Mapping[str, Thresholds] | None = None) -> Admission:
+def admission(slots: int = 4, limits: Mapping[str, Thresholds] | None = None) -> Admission:
     return Admission(Slots({"claude": slots, "codex": slots}), BreakerConfig(), limits or {})
 
 
@@ -59,21 +59,21 @@ def with_open_circuit(one: Admission, hop: Hop = SONNET) -> Admission:
 
 
 def test_E4_F3_D1_the_order_is_hold_threshold_breaker_slot() -> None:
-    one = books(slots=1, limits={"claude": ONCE_A_DAY})
+    one = admission(slots=1, limits={"claude": ONCE_A_DAY})
     with granted(one):
-        assert refused(one, now=0).trouble is ErrorCode.SOFT_TRIGGER
+        assert refused(one, now=0).code is ErrorCode.SOFT_TRIGGER
         with_open_circuit(one)
         one.note(SONNET, QUOTA, at())
-        assert refused(one).trouble is ErrorCode.QUOTA_HOLD
+        assert refused(one).code is ErrorCode.QUOTA_HOLD
         one.holds.clear()
-        assert refused(one).trouble is ErrorCode.SOFT_TRIGGER
+        assert refused(one).code is ErrorCode.SOFT_TRIGGER
         no_limit = Thresholds(daily_request_count_threshold=1000)
-        assert refused(one, chain=no_limit).trouble is ErrorCode.CIRCUIT_OPEN
-        assert refused(one, chain=no_limit, forced=True).trouble is ErrorCode.CONCURRENCY_LIMIT
+        assert refused(one, chain=no_limit).code is ErrorCode.CIRCUIT_OPEN
+        assert refused(one, chain=no_limit, forced=True).code is ErrorCode.CONCURRENCY_LIMIT
 
 
 def test_E4_F3_what_is_refused_takes_nothing() -> None:
-    one = books(slots=1, limits={"claude": Thresholds(daily_request_count_threshold=5)})
+    one = admission(slots=1, limits={"claude": Thresholds(daily_request_count_threshold=5)})
     with_open_circuit(one)
     before = repr(one.slots), one.quota.requests("claude", DAY)
     refused(one)
@@ -83,46 +83,46 @@ def test_E4_F3_what_is_refused_takes_nothing() -> None:
 
 
 def test_F3_an_open_circuit_is_refused_with_the_time_it_is_due() -> None:
-    skipped = refused(with_open_circuit(books()), now=20)
-    assert skipped.trouble is ErrorCode.CIRCUIT_OPEN
+    skipped = refused(with_open_circuit(admission()), now=20)
+    assert skipped.code is ErrorCode.CIRCUIT_OPEN
     assert skipped.resets_at == WALL + 60
     assert "40 s" in skipped.detail
 
 
 def test_F4_a_forced_attempt_passes_the_breaker_and_nothing_else() -> None:
-    one = with_open_circuit(books(slots=1))
+    one = with_open_circuit(admission(slots=1))
     with granted(one, forced=True):
-        assert refused(one, forced=True).trouble is ErrorCode.CONCURRENCY_LIMIT
+        assert refused(one, forced=True).code is ErrorCode.CONCURRENCY_LIMIT
     one.note(SONNET, QUOTA, at())
-    assert refused(one, forced=True).trouble is ErrorCode.QUOTA_HOLD
+    assert refused(one, forced=True).code is ErrorCode.QUOTA_HOLD
 
 
 def test_D1_a_full_provider_is_told_as_it_is_and_is_no_probe() -> None:
-    one = with_open_circuit(books(slots=1))
+    one = with_open_circuit(admission(slots=1))
     taken = granted(one, OPUS)
     full = refused(one, now=60)
-    assert full.trouble is ErrorCode.CONCURRENCY_LIMIT
+    assert full.code is ErrorCode.CONCURRENCY_LIMIT
     assert "providerName=claude maxConcurrent=1 activeSpawns=1" in full.detail
     with taken:
         pass
     with granted(one, now=60):
-        assert refused(one, now=60).trouble is ErrorCode.CIRCUIT_OPEN, "this one is the probe"
+        assert refused(one, now=60).code is ErrorCode.CIRCUIT_OPEN, "this one is the probe"
 
 
 def test_E1_the_chains_thresholds_go_before_the_providers() -> None:
     window = [Window("five_hour", 50, WALL + 600)]
     half = Thresholds(five_hour_window_percent_threshold=50)
     full = ChainConfig(hops=("claude/sonnet",), five_hour_window_percent_threshold=51)
-    one = books(limits={"claude": half})
+    one = admission(limits={"claude": half})
     one.quota.note("claude", window, WALL, "answer")
-    assert refused(one).trouble is ErrorCode.SOFT_TRIGGER
+    assert refused(one).code is ErrorCode.SOFT_TRIGGER
     with granted_in(one, full):
         pass
-    other = books(limits={"claude": Thresholds(five_hour_window_percent_threshold=51)})
+    other = admission(limits={"claude": Thresholds(five_hour_window_percent_threshold=51)})
     other.quota.note("claude", window, WALL, "answer")
     with granted(other):
         pass
-    assert refused(other, chain=half).trouble is ErrorCode.SOFT_TRIGGER
+    assert refused(other, chain=half).code is ErrorCode.SOFT_TRIGGER
 
 
 def granted_in(one: Admission, chain: Thresholds) -> Permit:
@@ -132,15 +132,15 @@ def granted_in(one: Admission, chain: Thresholds) -> Permit:
 
 
 def test_E1_where_the_chain_says_nothing_the_providers_threshold_holds() -> None:
-    one = books(limits={"claude": ONCE_A_DAY})
+    one = admission(limits={"claude": ONCE_A_DAY})
     chain = ChainConfig(hops=("claude/sonnet",), credit_pool_percent_threshold=10)
     with granted_in(one, chain):
         pass
-    assert refused(one, chain=chain).trouble is ErrorCode.SOFT_TRIGGER
+    assert refused(one, chain=chain).code is ErrorCode.SOFT_TRIGGER
 
 
 def test_E2_every_attempt_is_counted_and_no_skip() -> None:
-    one = books(limits={"claude": Thresholds(daily_request_count_threshold=2)})
+    one = admission(limits={"claude": Thresholds(daily_request_count_threshold=2)})
     for made in (1, 2):
         with granted(one):
             assert one.quota.requests("claude", DAY) == made
@@ -154,13 +154,13 @@ def test_E2_every_attempt_is_counted_and_no_skip() -> None:
 
 
 def test_A4_a_skip_says_the_last_real_error() -> None:
-    skipped = refused(with_open_circuit(books()))
+    skipped = refused(with_open_circuit(admission()))
     assert skipped.detail.startswith("left alone for 60 s more")
     assert skipped.detail.endswith("its last error: SPAWN_FAILED: claude exited with code 1")
 
 
 def test_A4_a_threshold_says_it_too() -> None:
-    one = books(limits={"claude": ONCE_A_DAY})
+    one = admission(limits={"claude": ONCE_A_DAY})
     with granted(one):
         one.note(SONNET, Failed(ErrorCode.OVERLOADED, "529"), at())
     assert refused(one).detail == ("1 request today, threshold 1; its last error: OVERLOADED: 529")
@@ -177,20 +177,20 @@ def test_A4_a_threshold_says_it_too() -> None:
     ],
 )
 def test_A4_a_real_error_is_one_of_the_providers_own(other: Failed) -> None:
-    one = with_open_circuit(books())
+    one = with_open_circuit(admission())
     one.note(SONNET, other, at())
     assert refused(one).detail.endswith("SPAWN_FAILED: claude exited with code 1")
 
 
 def test_A4_a_missing_login_is_a_real_error() -> None:
-    one = with_open_circuit(books())
+    one = with_open_circuit(admission())
     one.note(SONNET, Failed(ErrorCode.AUTH_MISSING, "not logged in"), at())
     assert refused(one).detail.endswith("AUTH_MISSING: not logged in")
 
 
 def test_A4_the_error_is_that_of_the_hop_and_not_of_another_model() -> None:
     """An answer of sonnet does not make anybody forget why opus is left alone."""
-    one = with_open_circuit(books(limits={"claude": ONCE_A_DAY}), OPUS)
+    one = with_open_circuit(admission(limits={"claude": ONCE_A_DAY}), OPUS)
     with granted(one):
         one.note(SONNET, Done(), at())
     no_limit = Thresholds(daily_request_count_threshold=1000)
@@ -199,7 +199,7 @@ def test_A4_the_error_is_that_of_the_hop_and_not_of_another_model() -> None:
 
 
 def test_A4_an_answer_makes_the_error_history() -> None:
-    one = books(limits={"claude": ONCE_A_DAY})
+    one = admission(limits={"claude": ONCE_A_DAY})
     with granted(one):
         one.note(SONNET, DEAD, at())
         one.note(SONNET, Done(), at())
@@ -207,7 +207,7 @@ def test_A4_an_answer_makes_the_error_history() -> None:
 
 
 def test_A4_a_hold_says_once_what_the_provider_said() -> None:
-    one = books()
+    one = admission()
     one.note(SONNET, QUOTA, at())
     assert refused(one).detail.count("session limit") == 1
 
@@ -230,7 +230,7 @@ def test_D2_whatever_way_the_block_is_left_everything_is_given_back(
     end: str, raises: type[BaseException] | None
 ) -> None:
     """The attempt is the probe of a circuit and of two holds, and has a slot."""
-    one = with_open_circuit(books(slots=1))
+    one = with_open_circuit(admission(slots=1))
     one.note(SONNET, QUOTA, at())
     one.note(SONNET, Failed(ErrorCode.QUOTA_EXHAUSTED, "m", resets_at=WALL, model_limit=True), at())
     try:
@@ -250,7 +250,7 @@ def test_D2_whatever_way_the_block_is_left_everything_is_given_back(
 
 
 def test_D2_a_pass_that_is_left_twice_gives_back_once() -> None:
-    one = books(slots=2)
+    one = admission(slots=2)
     first, second = granted(one), granted(one)
     with first, first:
         pass
@@ -261,12 +261,12 @@ def test_D2_a_pass_that_is_left_twice_gives_back_once() -> None:
 
 
 def test_E5_a_hold_and_its_probe() -> None:
-    one = books()
+    one = admission()
     with granted(one):
         one.note(SONNET, QUOTA, at())
-    assert refused(one, OPUS, now=599).trouble is ErrorCode.QUOTA_HOLD
+    assert refused(one, OPUS, now=599).code is ErrorCode.QUOTA_HOLD
     with granted(one, now=600):
-        assert refused(one, OPUS, now=600).trouble is ErrorCode.QUOTA_HOLD
+        assert refused(one, OPUS, now=600).code is ErrorCode.QUOTA_HOLD
         one.note(SONNET, Done(), at(600))
         with granted(one, OPUS, now=600):
             pass
@@ -274,7 +274,7 @@ def test_E5_a_hold_and_its_probe() -> None:
 
 @pytest.mark.parametrize("end", [DEAD, Done()])
 def test_F1_the_books_say_when_a_circuit_changes(end: Done | Failed) -> None:
-    one = books()
+    one = admission()
     assert [one.note(SONNET, DEAD, at(n)) for n in range(3)] == [None, None, "opened"]
     with granted(one, now=62):
         assert one.note(SONNET, end, at(62)) == ("closed" if isinstance(end, Done) else "opened")
@@ -284,7 +284,7 @@ def test_F1_the_books_say_when_a_circuit_changes(end: Done | Failed) -> None:
 
 
 def test_M8_a_used_up_plan_is_used_up_until_its_reset_and_not_failing() -> None:
-    one = books()
+    one = admission()
     one.note(SONNET, Done(), at())
     one.note(SONNET, QUOTA, at(1))
     assert one.state("claude", 2, WALL + 2) == "used_up"
@@ -298,7 +298,7 @@ def test_M8_a_used_up_plan_is_used_up_until_its_reset_and_not_failing() -> None:
 
 
 def test_M8_a_plan_whose_reset_nobody_told_is_used_up_while_it_is_held() -> None:
-    one = books()
+    one = admission()
     one.note(SONNET, Failed(ErrorCode.QUOTA_EXHAUSTED, "no more"), at())
     assert one.state("claude", 299, WALL + 299) == "used_up"
     assert one.state("claude", 300, WALL + 300) == "stale"
@@ -307,14 +307,14 @@ def test_M8_a_plan_whose_reset_nobody_told_is_used_up_while_it_is_held() -> None
 
 
 def test_M8_the_limit_of_one_model_is_not_the_plan() -> None:
-    one = books()
+    one = admission()
     one.note(OPUS, Done(), at())
     one.note(SONNET, Failed(ErrorCode.QUOTA_EXHAUSTED, "opus limit", model_limit=True), at(1))
     assert one.state("claude", 2, WALL + 2) == "ok"
 
 
 def test_A4_a_skip_tells_no_error_that_is_long_ago() -> None:
-    one = books(limits={"claude": ONCE_A_DAY})
+    one = admission(limits={"claude": ONCE_A_DAY})
     one.note(SONNET, DEAD, at())
     one.quota.count("claude", DAY)
     assert "its last error: SPAWN_FAILED" in refused(one, now=3600).detail
@@ -322,13 +322,13 @@ def test_A4_a_skip_tells_no_error_that_is_long_ago() -> None:
 
 
 def test_E5_a_hold_says_whose_plan_it_is_and_what_its_vendor_said() -> None:
-    one = books()
+    one = admission()
     one.note(SONNET, DEAD, at())
     one.note(SONNET, QUOTA, at())
     held = refused(one)
     assert held.detail == "the plan of claude is used up; it said: session limit"
     assert held.resets_at == QUOTA.resets_at
-    model = books()
+    model = admission()
     model.note(OPUS, Failed(ErrorCode.QUOTA_EXHAUSTED, "weekly opus limit", model_limit=True), at())
     assert refused(model, OPUS).detail.startswith(
         "the limit for opus of claude is used up; it said"
@@ -336,7 +336,7 @@ def test_E5_a_hold_says_whose_plan_it_is_and_what_its_vendor_said() -> None:
 
 
 def test_E1_the_count_of_a_day_is_over_at_midnight() -> None:
-    one = books(limits={"claude": ONCE_A_DAY})
+    one = admission(limits={"claude": ONCE_A_DAY})
     one.quota.count("claude", DAY)
     skipped = refused(one)
     assert skipped.resets_at is not None
@@ -348,9 +348,9 @@ def test_E1_the_count_of_a_day_is_over_at_midnight() -> None:
 
 
 def test_D3_a_complete_answer_leaves_its_slot_before_its_process_is_gone() -> None:
-    one = books(slots=1)
+    one = admission(slots=1)
     with granted(one) as first:
-        assert refused(one).trouble is ErrorCode.CONCURRENCY_LIMIT
+        assert refused(one).code is ErrorCode.CONCURRENCY_LIMIT
         first.answered()
         first.answered()
         assert (one.slots.active["claude"], one.slots.leaving["claude"]) == (0, 1)
@@ -360,7 +360,7 @@ def test_D3_a_complete_answer_leaves_its_slot_before_its_process_is_gone() -> No
 
 @pytest.mark.parametrize(("slots", "exits"), [(1, 4), (4, 4), (9, 9)])
 def test_M6_the_processes_on_their_way_out_are_bounded(slots: int, exits: int) -> None:
-    one = books(slots=slots)
+    one = admission(slots=slots)
     rights = []
     for _ in range(exits):
         rights.append(granted(one))
@@ -376,8 +376,8 @@ def test_M6_the_processes_on_their_way_out_are_bounded(slots: int, exits: int) -
 
 
 def test_D3_a_slot_that_others_wait_for_is_theirs() -> None:
-    one = books(slots=1)
+    one = admission(slots=1)
     one.queue.join({"claude"}, "anna", lambda: None)
     full = refused(one)
-    assert full.trouble is ErrorCode.CONCURRENCY_LIMIT and "activeSpawns=0" in full.detail
+    assert full.code is ErrorCode.CONCURRENCY_LIMIT and "activeSpawns=0" in full.detail
     assert isinstance(one.enter(SONNET, None, at(), in_turn=True), Permit)

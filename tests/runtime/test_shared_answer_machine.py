@@ -79,7 +79,7 @@ class ControlledEngine:
     """Starts a run for each job; one that is cancelled takes its time to die, like a process."""
 
     def __init__(self) -> None:
-        self.books = SimpleNamespace()
+        self.admission = SimpleNamespace()
         self.runs: list[Run] = []
 
     async def serve(self, job: Job, send: Send) -> None:
@@ -117,14 +117,14 @@ class FlightMachine(RuleBasedStateMachine):
         self.log = io.StringIO()
         log = Log(self.log, quiet_s=0)
         self.tasks = Tasks(log)
-        self.record = UsageStore(NOWHERE / "never opened")
+        self.store = UsageStore(NOWHERE / "never opened")
         self.service = Service(
             catalogue=Catalogue(Config(), {"claude": ("sonnet",)}),
             fleet=cast(Fleet, SimpleNamespace()),
             pool=cast(Pool, SimpleNamespace()),
             engine=cast(Engine, self.engine),
-            record=self.record,
-            people=People(Keyring(NOWHERE), self.record, log),
+            store=self.store,
+            people=People(Keyring(NOWHERE), self.store, log),
             planner=Planner(Shapes(BackgroundConfig()), ""),
             tasks=self.tasks,
             log=log,
@@ -158,12 +158,12 @@ class FlightMachine(RuleBasedStateMachine):
         live, before = self._live(f"{key} of {caller}"), len(self.engine.runs)
         request = Request("sonnet", (Message(Role.USER, f"{key} of {caller}"),))
 
-        async def board() -> Reader:
-            return self.service.board(
+        async def join() -> Reader:
+            return self.service.join(
                 request, self.service.chain(request), caller, Log(self.log, quiet_s=0)
             )
 
-        client = Client(f"{key} of {caller}", self._run(board()))
+        client = Client(f"{key} of {caller}", self._run(join()))
         self._tick()
         spawned = len(self.engine.runs) - before
         assert spawned == (0 if live else 1), "one spawn for all who ask the same at one time"
@@ -330,7 +330,7 @@ async def test_H1_a_slow_reader_is_cut_alone_with_length(
             await send([Text("x")] * count)
         await send([Done()])
 
-    one = flights.Flight(run, Tasks(Log(io.StringIO())))
+    one = flights.SharedAnswer(run, Tasks(Log(io.StringIO())))
     with one.join() as quick, one.join() as slow:
         assert list(await slow.read()) == [HEAD, Text("first")]
         got = list(await quick.read())
@@ -348,7 +348,7 @@ async def test_H1_a_reader_that_is_alone_is_never_cut(monkeypatch: pytest.Monkey
     async def run(send: Send) -> None:
         await send([HEAD, *[Text("x")] * 1000, Done()])
 
-    one = flights.Flight(run, Tasks(Log(io.StringIO())))
+    one = flights.SharedAnswer(run, Tasks(Log(io.StringIO())))
     with one.join() as reader:
         await asyncio.sleep(0)
         assert len(await reader.read()) == 1002

@@ -54,13 +54,13 @@ def row(when: str = "2026-11-20T12:00", **fields: Any) -> RequestRow:
 
 def filled(path: Path, rows: Sequence[RequestRow]) -> UsageStore:
     """A record with these rows; everybody's name is their id in capitals."""
-    record = UsageStore(path, wall=lambda: at("2026-11-30T12:00"))
-    record.open()
+    store = UsageStore(path, wall=lambda: at("2026-11-30T12:00"))
+    store.open()
     for one in rows:
-        record.ended(one, one.person.upper())
-    record.close()
-    assert record.trouble is None and record.lost == 0
-    return record
+        store.ended(one, one.person.upper())
+    store.close()
+    assert store.problem is None and store.lost == 0
+    return store
 
 
 def peek(path: Path, query: str) -> list[tuple[Any, ...]]:

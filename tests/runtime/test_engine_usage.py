@@ -117,9 +117,9 @@ async def test_F3_an_open_target_is_skipped_without_a_process(open_: OpenHouse) 
     )
     await house.chat(ask("one", model="pair"))
     answer = await house.chat(ask("two", model="pair"))
-    [record] = answer.detail
-    assert (record["code"], record["trigger_type"]) == ("CIRCUIT_OPEN", "soft")
-    assert "its last error: SPAWN_FAILED" in record["error_message"]
+    [store] = answer.detail
+    assert (store["code"], store["trigger_type"]) == ("CIRCUIT_OPEN", "soft")
+    assert "its last error: SPAWN_FAILED" in store["error_message"]
     assert house.plan.spawns() == {"claude": 1, "codex": 2}
     other = await house.chat(ask("three", model="claude/opus"))
     assert other.codes == ["SPAWN_FAILED"], "another model of the provider is another target"
@@ -199,10 +199,10 @@ async def test_F4_a_chain_whose_circuits_are_all_open_still_tries_one(open_: Ope
     await house.settled()
     assert len(house.logged("breaker_forced_attempt")) == 1
     request_id = answer.headers["X-OLP-Request-Id"]
-    await until(lambda: record_of(house).story(request_id), "the story is written")
-    story = record_of(house).story(request_id)
-    assert story is not None
-    assert [hop["code"] for hop in story["hops"]] == [None, "CIRCUIT_OPEN"], "hop 0 answered"
+    await until(lambda: record_of(house).trace(request_id), "the story is written")
+    trace = record_of(house).trace(request_id)
+    assert trace is not None
+    assert [hop["code"] for hop in trace["hops"]] == [None, "CIRCUIT_OPEN"], "hop 0 answered"
 
 
 async def test_F4_all_open_fail_is_503_with_the_time_to_wait(open_: OpenHouse) -> None:
@@ -257,8 +257,8 @@ async def test_E1_E4_a_threshold_skips_the_hop_until_its_window_resets(
     )
     assert (await house.ask(stream, ask("one", model="pair"))).text == "first"
     answer = await house.ask(stream, ask("two", model="pair"))
-    [record] = answer.detail
-    assert (answer.text, record["code"], record["trigger_type"]) == (
+    [store] = answer.detail
+    assert (answer.text, store["code"], store["trigger_type"]) == (
         "saved",
         "SOFT_TRIGGER",
         "soft",
@@ -328,8 +328,8 @@ async def test_E5_a_used_up_plan_is_held_probed_and_lifted(open_: OpenHouse, go_
     )
     assert (await house.chat(ask("one", model="pair"))).codes == ["QUOTA_EXHAUSTED"]
     held = await house.chat(ask("two", model="pair"))
-    [record] = held.detail
-    assert (held.text, record["code"], record["trigger_type"]) == ("saved", "QUOTA_HOLD", "soft")
+    [store] = held.detail
+    assert (held.text, store["code"], store["trigger_type"]) == ("saved", "QUOTA_HOLD", "soft")
     alone = await house.chat(ask("three", model="claude/opus"))
     assert (alone.status, alone.codes) == (429, ["QUOTA_HOLD"])
     assert 1 <= int(alone.headers["Retry-After"]) <= 3
@@ -467,42 +467,42 @@ async def test_L1_the_story_of_a_fallback_is_on_record(open_: OpenHouse) -> None
     house = await open_(claude=fails("quota"), codex=says("saved"), chains=PAIR, **COLD)
     answer = await house.chat(ask("the secret word is swordfish", model="pair"))
     request_id = answer.headers["X-OLP-Request-Id"]
-    await until(lambda: record_of(house).story(request_id), "the story is written")
-    story = record_of(house).story(request_id)
-    assert story is not None
-    assert (story["asked"], story["outcome"]) == ("pair", "answered (stop)")
-    first, second = story["hops"]
+    await until(lambda: record_of(house).trace(request_id), "the story is written")
+    trace = record_of(house).trace(request_id)
+    assert trace is not None
+    assert (trace["asked"], trace["outcome"]) == ("pair", "answered (stop)")
+    first, second = trace["hops"]
     assert (first["code"], first["trigger_type"], first["asked"]) == (
         "QUOTA_EXHAUSTED",
         "hard",
         True,
     )
     assert (second["code"], second["provider"], second["bytes_read"] > 0) == (None, "codex", True)
-    assert story["usage"]["output"] == 9
-    assert "swordfish" not in json.dumps(story) and "saved" not in json.dumps(story)
+    assert trace["usage"]["output"] == 9
+    assert "swordfish" not in json.dumps(trace) and "saved" not in json.dumps(trace)
 
 
 def test_L1_the_last_thousand_stories_are_kept(tmp_path: Path) -> None:
-    record = UsageStore(tmp_path / "olp.db")
-    record.open()
+    store = UsageStore(tmp_path / "olp.db")
+    store.open()
     for number in range(KEPT + 20):
-        record.keep({"request_id": str(number), "at": float(number)})
-    record.close()
-    assert record.trouble is None
-    assert record.story("19") is None
-    assert [record.story(str(n)) is not None for n in (20, KEPT + 19)] == [True, True]
-    assert record.story() == {"request_id": str(KEPT + 19), "at": float(KEPT + 19)}
+        store.keep({"request_id": str(number), "at": float(number)})
+    store.close()
+    assert store.problem is None
+    assert store.trace("19") is None
+    assert [store.trace(str(n)) is not None for n in (20, KEPT + 19)] == [True, True]
+    assert store.trace() == {"request_id": str(KEPT + 19), "at": float(KEPT + 19)}
     assert (tmp_path / "olp.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_E2_the_counts_of_a_day_are_on_record(tmp_path: Path) -> None:
-    record = UsageStore(tmp_path / "olp.db")
-    assert record.counts("2027-01-15") == {}
-    record.open()
+    store = UsageStore(tmp_path / "olp.db")
+    assert store.counts("2027-01-15") == {}
+    store.open()
     for provider in ("claude", "codex", "claude"):
-        record.count("2027-01-15", provider)
-    record.count("2027-01-16", "claude")
-    record.close()
+        store.count("2027-01-15", provider)
+    store.count("2027-01-16", "claude")
+    store.close()
     assert UsageStore(tmp_path / "olp.db").counts("2027-01-15") == {"claude": 2, "codex": 1}
 
 
@@ -660,7 +660,7 @@ def test_L1_why_quota_and_status_of_a_running_server(town: Callable[..., Town], 
     status, headers = here.chat("one", "pair")
     assert status == 200
     first = headers["X-OLP-Request-Id"]
-    here.recorded(lambda record: record.story(first))
+    here.recorded(lambda store: store.trace(first))
 
     why = here.olp("why", first)
     assert why.code == 0
@@ -673,7 +673,7 @@ def test_L1_why_quota_and_status_of_a_running_server(town: Callable[..., Town], 
 
     _, headers = here.chat("two", "pair")
     second = headers["X-OLP-Request-Id"]
-    here.recorded(lambda record: record.story(second))
+    here.recorded(lambda store: store.trace(second))
     last = here.olp("why", "--last")
     assert last.out.startswith(f"request {second} ")
     assert "hop 0 claude/sonnet: skipped, QUOTA_HOLD (soft)" in last.out
@@ -750,7 +750,7 @@ def test_E2_E5_a_killed_server_keeps_its_counts_forgets_its_holds_and_leaves_no_
         assert client.stdin is not None
         client.stdin.write(data)
         client.stdin.close()
-        here.recorded(lambda record: record.counts(_today()).get("vibe") == 1)
+        here.recorded(lambda store: store.counts(_today()).get("vibe") == 1)
         end = time.monotonic() + PATIENCE_S
         while not plan.calls("vibe"):
             assert time.monotonic() < end

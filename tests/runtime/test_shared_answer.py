@@ -60,12 +60,12 @@ async def read_all(reader: Reader) -> list[Output]:
 
 async def test_H1_every_reader_gets_everything_in_order(tasks: Tasks) -> None:
     script = Script()
-    flight = SharedAnswer(script, tasks)
-    early = asyncio.ensure_future(read_all(flight.join()))
+    shared = SharedAnswer(script, tasks)
+    early = asyncio.ensure_future(read_all(shared.join()))
     script.say(HEAD, Text("one"))
     await asyncio.sleep(0)
-    await until(lambda: flight.size == 2, "two were brought")
-    late = asyncio.ensure_future(read_all(flight.join()))
+    await until(lambda: shared.size == 2, "two were brought")
+    late = asyncio.ensure_future(read_all(shared.join()))
     script.say(Text("two"))
     script.say(Done())
     script.words.put_nowait(None)
@@ -75,40 +75,40 @@ async def test_H1_every_reader_gets_everything_in_order(tasks: Tasks) -> None:
 
 async def test_H1_the_last_reader_that_leaves_ends_the_run(tasks: Tasks) -> None:
     script = Script()
-    flight = SharedAnswer(script, tasks)
-    first, second = flight.join(), flight.join()
+    shared = SharedAnswer(script, tasks)
+    first, second = shared.join(), shared.join()
     script.say(HEAD)
     await soon(first.read())
     with first:
         pass
     await asyncio.sleep(0.01)
     assert not script.cancelled
-    assert flight.joinable
+    assert shared.joinable
     with second:
         pass
-    assert not flight.joinable
+    assert not shared.joinable
     await until(lambda: script.cancelled, "the run was ended")
 
 
 async def test_H1_leaving_after_the_last_word_ends_nothing(tasks: Tasks) -> None:
     script = Script()
-    flight = SharedAnswer(script, tasks)
-    reader = flight.join()
+    shared = SharedAnswer(script, tasks)
+    reader = shared.join()
     script.say(HEAD, Done())
     await soon(reader.read())
     with reader:
         pass
     await asyncio.sleep(0.01)
     assert not script.cancelled
-    assert not flight.joinable
+    assert not shared.joinable
     script.words.put_nowait(None)
-    await until(lambda: flight.over, "it is over")
+    await until(lambda: shared.over, "it is over")
 
 
 async def test_H1_a_slow_reader_among_several_is_cut_alone(tasks: Tasks) -> None:
     script = Script()
-    flight = SharedAnswer(script, tasks)
-    quick, slow = flight.join(), flight.join()
+    shared = SharedAnswer(script, tasks)
+    quick, slow = shared.join(), shared.join()
     script.say(HEAD)
     assert await soon(slow.read()) == [HEAD]
     script.say(*[Text("x")] * (flights.MAX_LAG + 1))
@@ -124,20 +124,20 @@ async def test_H1_a_slow_reader_among_several_is_cut_alone(tasks: Tasks) -> None
 
 async def test_H1_a_slow_reader_that_is_alone_is_waited_for(tasks: Tasks) -> None:
     script = Script()
-    flight = SharedAnswer(script, tasks)
-    reader = flight.join()
+    shared = SharedAnswer(script, tasks)
+    reader = shared.join()
     script.say(HEAD, *[Text("x")] * (flights.MAX_LAG + 1))
     script.say(Done())
     script.words.put_nowait(None)
-    await until(lambda: flight.over, "it is over")
+    await until(lambda: shared.over, "it is over")
     assert len(await read_all(reader)) == flights.MAX_LAG + 3
 
 
 @pytest.mark.parametrize("told", [[], [HEAD, Text("half")]], ids=["before", "in the middle"])
 async def test_B3_a_run_that_fails_is_told_to_its_readers(tasks: Tasks, told: list[Output]) -> None:
     script = Script()
-    flight = SharedAnswer(script, tasks)
-    reader = flight.join()
+    shared = SharedAnswer(script, tasks)
+    reader = shared.join()
     if told:
         script.say(*told)
         assert list(await soon(reader.read())) == told
@@ -145,13 +145,13 @@ async def test_B3_a_run_that_fails_is_told_to_its_readers(tasks: Tasks, told: li
     with pytest.raises(BrokenOff) as caught:
         await soon(reader.read())
     assert not caught.value.stopped
-    assert not flight.joinable
+    assert not shared.joinable
 
 
 async def test_B3_a_run_that_is_stopped_is_told_to_its_readers(tasks: Tasks) -> None:
     script = Script()
-    flight = SharedAnswer(script, tasks)
-    reader = flight.join()
+    shared = SharedAnswer(script, tasks)
+    reader = shared.join()
     script.say(HEAD)
     await soon(reader.read())
     ending = asyncio.ensure_future(tasks.cancel_all())
@@ -163,9 +163,9 @@ async def test_B3_a_run_that_is_stopped_is_told_to_its_readers(tasks: Tasks) -> 
 
 async def test_H1_a_run_that_is_ended_before_its_first_step_is_over_too(tasks: Tasks) -> None:
     over: list[bool] = []
-    flight = SharedAnswer(Script(), tasks)
-    flight.on_over(lambda: over.append(True))
-    with flight.join():
+    shared = SharedAnswer(Script(), tasks)
+    shared.on_over(lambda: over.append(True))
+    with shared.join():
         pass
-    await until(lambda: flight.over, "it is over")
+    await until(lambda: shared.over, "it is over")
     assert over == [True]

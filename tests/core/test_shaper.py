@@ -163,7 +163,7 @@ def test_R3_what_does_not_conform_ends_in_a_failure_and_prose_never_goes_out(
     out = [event for piece in pieces for event in shaper.feed(Text(piece))]
     assert text_of(out) == shown
     (failed,) = shaper.feed(Done())
-    assert isinstance(failed, Failed) and failed.trouble is ErrorCode.FORMAT_MISMATCH
+    assert isinstance(failed, Failed) and failed.code is ErrorCode.FORMAT_MISMATCH
 
 
 def test_R3_text_that_conforms_is_the_answer_however_it_came() -> None:
@@ -239,7 +239,7 @@ def test_N1_what_does_not_conform_is_an_error_and_no_answer(answer: str) -> None
     assert text_of(out) == ""
     end = end_of(out)
     assert isinstance(end, Failed)
-    assert end.trouble is ErrorCode.FORMAT_MISMATCH
+    assert end.code is ErrorCode.FORMAT_MISMATCH
 
 
 def test_N1_json_cut_by_the_limit_says_so_with_its_finish_reason() -> None:

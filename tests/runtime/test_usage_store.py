@@ -18,14 +18,14 @@ from olp.config import RecordConfig
 from olp.core.keys.key_usage import DayUsage
 from olp.core.keys.time_range import TimeRange, time_range
 from olp.runtime.usage import schema as tables
-from olp.runtime.usage import store_writer as scribe
+from olp.runtime.usage import store_writer as writer
 from olp.runtime.usage.entries import RequestInFlight
 from olp.runtime.usage.report import Totals, UsageReport
 from olp.runtime.usage.store import UsageStore
 from tests.conftest import OpenHouse
 from tests.fakes.plan import dies, fails, hangs, says, turn
-from tests.runtime.bookkeeping import ROW, at, filled, million, old_file, peek, row
-from tests.runtime.test_engine_books import no_room
+from tests.runtime.test_engine_usage import no_room
+from tests.runtime.usage_entries import ROW, at, filled, million, old_file, peek, row
 from tests.support import BOTH, GoOn, House, ask, soon, until
 
 NOW = datetime(2026, 11, 30, 15, 30)
@@ -92,8 +92,8 @@ def test_the_sums_are_those_of_the_rows(file: Path) -> None:
         row("2026-11-21T11:00", outcome="refused", provider="", model="", status=429),
         row("2026-11-21T12:00", outcome="left", estimated=1, background="title"),
     ]
-    accounts = UsageReport(filled(file, rows))
-    people = accounts.usage("person", ALL)
+    report = UsageReport(filled(file, rows))
+    people = report.usage("person", ALL)
     assert list(people) == ["A1", "B2"]
     a1 = people["A1"]
     assert (a1.requests, a1.answered, a1.refused, a1.gone, a1.background) == (4, 1, 1, 1, 1)
@@ -101,13 +101,13 @@ def test_the_sums_are_those_of_the_rows(file: Path) -> None:
     assert (a1.cost, a1.costed, a1.began, a1.first_ms, a1.estimated) == (0.75, 3, 3, 300, 1)
     assert a1.told()["failed"] == 1 and a1.told()["cost_estimate_usd"] == 0.75
     assert people["B2"].fallbacks == 1 and people["B2"].told()["cost_estimate_usd"] is None
-    assert list(accounts.usage("day", ALL)) == ["2026-11-20", "2026-11-21"]
-    assert set(accounts.usage("model", ALL)) == {"claude/sonnet", "codex/gpt", "none"}
-    assert {n: s.requests for n, s in accounts.usage("provider", ALL, ["a1"]).items()} == {
+    assert list(report.usage("day", ALL)) == ["2026-11-20", "2026-11-21"]
+    assert set(report.usage("model", ALL)) == {"claude/sonnet", "codex/gpt", "none"}
+    assert {n: s.requests for n, s in report.usage("provider", ALL, ["a1"]).items()} == {
         "claude": 3,
         "none": 1,
     }
-    assert accounts.usage("person", ALL, []) == {}
+    assert report.usage("person", ALL, []) == {}
 
 
 def test_the_sums_of_the_trigger_are_those_of_the_rows(file: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_sums_of_the_trigger_are_those_of_the_rows(file: Path) -> None:
 
 def test_parts_of_days_and_whole_days_add_up(file: Path) -> None:
     times = ["20T00:00", "20T23:59", "21T00:00", "21T06:00", "21T18:00", "22T00:00", "22T09:00"]
-    accounts = UsageReport(filled(file, [row(f"2026-11-{time}") for time in times]))
+    report = UsageReport(filled(file, [row(f"2026-11-{time}") for time in times]))
     bounds = [None, *(datetime.fromisoformat(f"2026-11-{day}") for day in times)]
     for since in bounds:
         for before in bounds:
@@ -137,21 +137,21 @@ def test_parts_of_days_and_whole_days_add_up(file: Path) -> None:
                 for t in times
             )
             when = TimeRange(since, before)
-            found = sum(s.requests for s in accounts.usage("day", when).values())
+            found = sum(s.requests for s in report.usage("day", when).values())
             assert found == expected, when
-            assert len(accounts.requests(when)) == expected, when
+            assert len(report.requests(when)) == expected, when
 
 
 def test_a_name_that_changed_is_changed_for_the_past_too(file: Path) -> None:
-    record = filled(file, [row(person="a1"), row(person="b2")])
-    record.open()
-    record.ended(row(person="a1"), "Anna")
-    record.close()
-    assert {n: s.requests for n, s in UsageReport(record).usage("person", ALL).items()} == {
+    store = filled(file, [row(person="a1"), row(person="b2")])
+    store.open()
+    store.ended(row(person="a1"), "Anna")
+    store.close()
+    assert {n: s.requests for n, s in UsageReport(store).usage("person", ALL).items()} == {
         "Anna": 2,
         "B2": 1,
     }
-    both = UsageReport(record, {"a1": "Eva", "b2": "Eva"})
+    both = UsageReport(store, {"a1": "Eva", "b2": "Eva"})
     assert {n: s.requests for n, s in both.usage("person", ALL).items()} == {"Eva": 3}
     assert sorted(both.ids("eva")) == ["a1", "b2"] and both.ids("nobody") == []
     assert [r["name"] for r in both.requests(limit=2)] == ["Eva", "Eva"]
@@ -160,20 +160,20 @@ def test_a_name_that_changed_is_changed_for_the_past_too(file: Path) -> None:
 def test_the_newest_requests_come_in_their_order(file: Path) -> None:
     rows = [row(id=f"r{n}", person="ab"[n % 2], outcome="failed" if n == 3 else "answered")
             for n in range(6)]  # fmt: skip
-    accounts = UsageReport(filled(file, rows))
-    assert [r["id"] for r in accounts.requests(limit=2)] == ["r4", "r5"]
-    assert [r["id"] for r in accounts.requests(persons=["a"])] == ["r0", "r2", "r4"]
-    assert [r["id"] for r in accounts.requests(in_vain=True)] == ["r3"]
-    last = accounts.last_number()
-    assert accounts.requests(after=last) == []
-    assert [r["id"] for r in accounts.requests(after=last - 1)] == ["r5"]
-    assert set(accounts.requests(limit=1)[0]) == {*ROW.__slots__, "number", "name"}
+    report = UsageReport(filled(file, rows))
+    assert [r["id"] for r in report.requests(limit=2)] == ["r4", "r5"]
+    assert [r["id"] for r in report.requests(persons=["a"])] == ["r0", "r2", "r4"]
+    assert [r["id"] for r in report.requests(in_vain=True)] == ["r3"]
+    last = report.last_number()
+    assert report.requests(after=last) == []
+    assert [r["id"] for r in report.requests(after=last - 1)] == ["r5"]
+    assert set(report.requests(limit=1)[0]) == {*ROW.__slots__, "number", "name"}
 
 
 def test_no_record_is_no_use_and_no_trouble(file: Path) -> None:
-    accounts = UsageReport(UsageStore(file))
-    assert accounts.usage("person", ALL) == {} and accounts.requests() == []
-    assert accounts.last_number() == 0 and accounts.trouble is None
+    report = UsageReport(UsageStore(file))
+    assert report.usage("person", ALL) == {} and report.requests() == []
+    assert report.last_number() == 0 and report.problem is None
     assert not file.exists()
 
 
@@ -183,14 +183,14 @@ def test_no_record_is_no_use_and_no_trouble(file: Path) -> None:
 @pytest.mark.parametrize("people", [False, True], ids=["before the keys", "with keys"])
 def test_an_old_file_is_brought_up_and_keeps_what_it_knew(file: Path, people: bool) -> None:
     old_file(file, people=people)
-    accounts = UsageReport(UsageStore(file))  # a command may come before the server
-    assert accounts.usage("person", ALL) == {} and accounts.trouble is None
-    record = filled(file, [row()])
-    assert record.counts("2026-11-29") == {"claude": 12}
-    assert record.story("old") == {"request_id": "old"}
+    report = UsageReport(UsageStore(file))  # a command may come before the server
+    assert report.usage("person", ALL) == {} and report.problem is None
+    store = filled(file, [row()])
+    assert store.counts("2026-11-29") == {"claude": 12}
+    assert store.trace("old") == {"request_id": "old"}
     if people:
-        assert record.people("2026-11-29")["a1"].tokens == 3400
-    assert UsageReport(record).usage("person", ALL)["A1"].requests == 1
+        assert store.people("2026-11-29")["a1"].tokens == 3400
+    assert UsageReport(store).usage("person", ALL)["A1"].requests == 1
     assert peek(file, "PRAGMA user_version") == [(tables.VERSION,)]
     assert peek(file, "PRAGMA integrity_check") == [("ok",)]
 
@@ -220,17 +220,17 @@ def test_a_file_from_a_newer_OLP_is_left_as_it_is(file: Path) -> None:
         db.execute(f"PRAGMA user_version = {tables.VERSION + 1}")
         db.execute("PRAGMA journal_mode = DELETE")
     before = file.read_bytes()
-    record = UsageStore(file)
-    record.open()
-    record.ended(row(), "A")
-    record.count("2026-11-30", "claude")
-    record.count_person("2026-11-30", "a1", DayUsage(1, 0, 0))
-    record.written().result(5)  # nobody waits for what cannot be written
-    record.close()
-    assert record.trouble is not None and "newer OLP" in record.trouble
+    store = UsageStore(file)
+    store.open()
+    store.ended(row(), "A")
+    store.count("2026-11-30", "claude")
+    store.count_person("2026-11-30", "a1", DayUsage(1, 0, 0))
+    store.written().result(5)  # nobody waits for what cannot be written
+    store.close()
+    assert store.problem is not None and "newer OLP" in store.problem
     assert UsageStore(file).counts("2026-11-29") == {}
-    accounts = UsageReport(UsageStore(file))
-    assert accounts.usage("person", ALL) == {} and "newer OLP" in str(accounts.trouble)
+    report = UsageReport(UsageStore(file))
+    assert report.usage("person", ALL) == {} and "newer OLP" in str(report.problem)
     assert file.read_bytes() == before
 
 
@@ -241,66 +241,66 @@ def test_what_cannot_be_written_now_is_written_later(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tables, "LOCK_WAIT_S", 0.05)
-    monkeypatch.setattr(scribe, "RETRY_S", 0.05)
-    record = filled(file, [row(id="before")])
-    record.open()
+    monkeypatch.setattr(writer, "RETRY_S", 0.05)
+    store = filled(file, [row(id="before")])
+    store.open()
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         for number in range(3):
-            record.ended(row(id=f"r{number}"), "A1")
-        record.count_person("2026-11-30", "a1", DayUsage(1, 5, 0))
-        record.written().result(5)
-        assert record.trouble is not None and "locked" in record.trouble
+            store.ended(row(id=f"r{number}"), "A1")
+        store.count_person("2026-11-30", "a1", DayUsage(1, 5, 0))
+        store.written().result(5)
+        assert store.problem is not None and "locked" in store.problem
         assert threading.active_count() < 20
         other.execute("ROLLBACK")
     end = time.monotonic() + 10
-    while record.trouble is not None and time.monotonic() < end:
+    while store.problem is not None and time.monotonic() < end:
         time.sleep(0.01)
-    record.close()
-    assert [r["id"] for r in UsageReport(record).requests()] == ["before", "r0", "r1", "r2"]
-    assert record.people("2026-11-30")["a1"].tokens == 5, "once, and not twice"
-    assert record.lost == 0
+    store.close()
+    assert [r["id"] for r in UsageReport(store).requests()] == ["before", "r0", "r1", "r2"]
+    assert store.people("2026-11-30")["a1"].tokens == 5, "once, and not twice"
+    assert store.lost == 0
 
 
 def test_what_waits_is_bounded_and_the_loss_is_told(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scribe, "MAX_HELD", 5)
+    monkeypatch.setattr(writer, "MAX_HELD", 5)
     file.mkdir()
-    record = UsageStore(file)
-    record.open()
+    store = UsageStore(file)
+    store.open()
     for number in range(20):
-        record.ended(row(id=f"r{number}"), "A1")
-    record.close()
-    assert record.trouble is not None
-    assert record.lost >= 15
+        store.ended(row(id=f"r{number}"), "A1")
+    store.close()
+    assert store.problem is not None
+    assert store.lost >= 15
 
 
 def test_a_bad_entry_costs_itself_alone(file: Path) -> None:
-    record = UsageStore(file)
-    record.open()
-    record.ended(row(id="r0"), "A1")
-    record.ended(row(id="bad", outcome=None), "A1")
-    record.ended(row(id="r1"), "A1")
-    record.close()
-    assert [r["id"] for r in UsageReport(record).requests()] == ["r0", "r1"]
-    assert record.lost == 1
+    store = UsageStore(file)
+    store.open()
+    store.ended(row(id="r0"), "A1")
+    store.ended(row(id="bad", outcome=None), "A1")
+    store.ended(row(id="r1"), "A1")
+    store.close()
+    assert [r["id"] for r in UsageReport(store).requests()] == ["r0", "r1"]
+    assert store.lost == 1
 
 
 @pytest.mark.parametrize("value", [{"input": 2**70}, {"asked": "half a \ud83d"}, {"asked": ["x"]}])
 def test_a_value_that_no_file_can_hold_costs_its_entry_alone(
     file: Path, value: dict[str, Any]
 ) -> None:
-    record = UsageStore(file)
-    record.open()
-    record.ended(row(id="r0"), "A1")
-    record.ended(row(id="bad", **value), "A1")
-    record.written().result(5)
-    record.ended(row(id="r1"), "A1")
-    record.written().result(5)
-    record.close()
-    assert [r["id"] for r in UsageReport(record).requests()] == ["r0", "r1"]
-    assert record.lost == 1
+    store = UsageStore(file)
+    store.open()
+    store.ended(row(id="r0"), "A1")
+    store.ended(row(id="bad", **value), "A1")
+    store.written().result(5)
+    store.ended(row(id="r1"), "A1")
+    store.written().result(5)
+    store.close()
+    assert [r["id"] for r in UsageReport(store).requests()] == ["r0", "r1"]
+    assert store.lost == 1
 
 
 def test_what_was_written_is_not_written_again_although_the_last_word_fails(
@@ -310,32 +310,32 @@ def test_what_was_written_is_not_written_again_although_the_last_word_fails(
         raise sqlite3.OperationalError("full")
 
     monkeypatch.setattr(UsageStore, "_last", fails)
-    record = UsageStore(file)
+    store = UsageStore(file)
     for _ in range(2):
-        record.open()
-        record.count("2026-11-30", "claude")
-        record.close()
-        assert record.trouble == "full"
-    assert record.counts("2026-11-30") == {"claude": 2}
+        store.open()
+        store.count("2026-11-30", "claude")
+        store.close()
+        assert store.problem == "full"
+    assert store.counts("2026-11-30") == {"claude": 2}
 
 
 def test_a_file_that_is_put_in_order_is_used_again(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scribe, "RETRY_S", 0.05)
+    monkeypatch.setattr(writer, "RETRY_S", 0.05)
     file.write_bytes(b"this is no database" * 1000)
-    record = UsageStore(file)
-    record.open()
-    record.ended(row(), "A1")
+    store = UsageStore(file)
+    store.open()
+    store.ended(row(), "A1")
     end = time.monotonic() + 10
-    while record.trouble is None and time.monotonic() < end:
+    while store.problem is None and time.monotonic() < end:
         time.sleep(0.01)
-    assert "not a database" in str(record.trouble)
+    assert "not a database" in str(store.problem)
     file.rename(file.with_name("broken"))
-    while record.trouble is not None and time.monotonic() < end:
+    while store.problem is not None and time.monotonic() < end:
         time.sleep(0.01)
-    record.close()
-    assert len(UsageReport(record).requests()) == 1
+    store.close()
+    assert len(UsageReport(store).requests()) == 1
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -372,12 +372,12 @@ def test_what_a_killed_server_was_answering_is_interrupted(file: Path) -> None:
 
 
 def test_what_is_too_old_is_forgotten(file: Path) -> None:
-    record = filled(file, [row("2026-11-20T12:00", id="old"), row("2026-11-21T00:00", id="new")])
-    record.bounds = RecordConfig(keep_days=10)
-    record.open()
-    record.close()
-    assert [r["id"] for r in UsageReport(record).requests()] == ["new"]
-    assert list(UsageReport(record).usage("day", ALL)) == ["2026-11-21"]
+    store = filled(file, [row("2026-11-20T12:00", id="old"), row("2026-11-21T00:00", id="new")])
+    store.bounds = RecordConfig(keep_days=10)
+    store.open()
+    store.close()
+    assert [r["id"] for r in UsageReport(store).requests()] == ["new"]
+    assert list(UsageReport(store).usage("day", ALL)) == ["2026-11-21"]
 
 
 def test_what_is_too_much_goes_and_its_sums_stay(file: Path) -> None:
@@ -386,14 +386,14 @@ def test_what_is_too_much_goes_and_its_sums_stay(file: Path) -> None:
         db.execute("UPDATE requests SET outcome = 'refused' WHERE number > 58000")
     size = file.stat().st_size
     assert size > 10 * 1024 * 1024
-    record = UsageStore(file, wall=lambda: at("2026-11-30T12:00"))
-    record.bounds = RecordConfig(max_mb=10)
-    record.open()
-    record.close()
-    assert record.trouble is None
+    store = UsageStore(file, wall=lambda: at("2026-11-30T12:00"))
+    store.bounds = RecordConfig(max_mb=10)
+    store.open()
+    store.close()
+    assert store.problem is None
     kept = peek(file, "SELECT count(*), sum(outcome = 'refused'), max(number) FROM requests")[0]
     assert 0 < kept[0] < 58_000 and kept[1] == 0 and kept[2] == 58_000
-    assert sum(s.requests for s in UsageReport(record).usage("person", ALL).values()) == 60_000
+    assert sum(s.requests for s in UsageReport(store).usage("person", ALL).values()) == 60_000
     used = peek(file, "SELECT (SELECT page_count FROM pragma_page_count) - "
                       "(SELECT freelist_count FROM pragma_freelist_count)")[0][0]  # fmt: skip
     assert used * 4096 <= 10 * 1024 * 1024
@@ -402,10 +402,10 @@ def test_what_is_too_much_goes_and_its_sums_stay(file: Path) -> None:
 def test_a_file_that_is_mostly_empty_shrinks(file: Path) -> None:
     million(file, 40_000, days=300)
     size = file.stat().st_size
-    record = UsageStore(file, wall=lambda: at("2026-11-30T12:00"))
-    record.bounds = RecordConfig(keep_days=10)
-    record.open()
-    record.close()
+    store = UsageStore(file, wall=lambda: at("2026-11-30T12:00"))
+    store.bounds = RecordConfig(keep_days=10)
+    store.open()
+    store.close()
     assert file.stat().st_size < size / 4
 
 
@@ -419,7 +419,7 @@ time is not counted: the time is the processor's."""
 @pytest.mark.timeout(120)
 def test_a_million_requests_are_summed_up_in_less_than_a_second(file: Path) -> None:
     million(file)
-    accounts = UsageReport(UsageStore(file))
+    report = UsageReport(UsageStore(file))
     spans = [
         ALL,
         time_range("7d", None, NOW),
@@ -428,18 +428,18 @@ def test_a_million_requests_are_summed_up_in_less_than_a_second(file: Path) -> N
     for by in ("person", "provider", "model", "day"):
         for when in spans:
             began = time.process_time()
-            found = accounts.usage(by, when)
+            found = report.usage(by, when)
             spent = time.process_time() - began
             assert found and spent < 1.0 * MACHINE, (by, when, spent)
     total = Totals()
-    for one in accounts.usage("person", ALL).values():
+    for one in report.usage("person", ALL).values():
         total.add(one)
     assert total.requests == 1_000_000
     lists: list[Callable[[], object]] = [
-        lambda: accounts.requests(limit=50),
-        lambda: accounts.requests(limit=50, persons=["person3"]),
-        lambda: accounts.requests(limit=5, in_vain=True),
-        lambda: accounts.requests(time_range("2026-11-29", None, NOW)),
+        lambda: report.requests(limit=50),
+        lambda: report.requests(limit=50, persons=["person3"]),
+        lambda: report.requests(limit=5, in_vain=True),
+        lambda: report.requests(time_range("2026-11-29", None, NOW)),
     ]
     for ask_for in lists:
         began = time.process_time()
@@ -611,7 +611,7 @@ async def test_L5_a_record_of_a_newer_OLP_costs_no_answer_and_is_told(
 async def test_L5_a_full_disk_leaves_no_gap_in_the_book(
     open_: OpenHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scribe, "RETRY_S", 0.05)
+    monkeypatch.setattr(writer, "RETRY_S", 0.05)
     house = await open_(claude=says("ok"), workers={"max_processes": 0}, cache={"ttl_s": 60})
     await house.chat(ask("kept"))
     await booked(house, 1)

@@ -154,7 +154,7 @@ def test_N1_what_is_no_call_at_all_is_an_error(
 ) -> None:
     for pieces in ([text], list(text)):
         failed = shaped(asked(*must), *map(Text, pieces), Done(), live=live)[-1]
-        assert isinstance(failed, Failed) and failed.trouble is ErrorCode.FORMAT_MISMATCH
+        assert isinstance(failed, Failed) and failed.code is ErrorCode.FORMAT_MISMATCH
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_N2_what_a_hop_cannot_do_is_named(
     assert lacking(request_, "It", ALL) is None
     failed = lacking(request_, "It", [one for one in ALL if one is not ability])
     assert failed is not None
-    assert (failed.trouble, failed.param) == (ErrorCode.INCAPABLE, param)
+    assert (failed.code, failed.param) == (ErrorCode.INCAPABLE, param)
     assert failed.detail.startswith("It cannot ")
 
 
