@@ -238,8 +238,23 @@ def test_M1_the_working_directory_tells_nothing_and_is_always_the_same(
     assert re.fullmatch(r"/tmp/olp-empty-[0-9a-f]{8}", str(work))
     assert work == RunFolder(state).work != RunFolder(tmp_path / "other").work
     work.symlink_to(tmp_path)
-    assert RunFolder(state).work == state / "work", "nothing of somebody else's is used"
+    assert RunFolder(state).work == state / "work" / work.name, "nothing of somebody else's is used"
     work.unlink()
+
+
+def test_M1_the_end_of_one_server_takes_nothing_from_another(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two servers of one user, each with its state folder, share the system's runtime folder."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    one, other = RunFolder(state), RunFolder(tmp_path / "other")
+    one.open()
+    other.open()
+    one.close()
+    assert other.work.is_dir() and other.private.is_dir()
+    other.close()
 
 
 def test_M1_what_cannot_be_removed_stops_the_start_with_one_line(

@@ -57,8 +57,8 @@ class Queue:
             self.freed(provider)
 
     def leave(self, ticket: Ticket, *, served: bool) -> None:
-        """Give up a place; a person who was served goes to the end. The next ones are woken: for what
-        this one left, and for whatever else its person was first for."""
+        """Give up a place; a person who was served goes to the end. The next ones are woken, at
+        what this one waited for and at whatever else its person was first for."""
         tickets = self._line[ticket.person]
         tickets.remove(ticket)
         if not tickets or served:

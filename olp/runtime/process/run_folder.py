@@ -37,7 +37,7 @@ class RunFolder:
         self._above = (within,) if within else ()
         self.run_id = secrets.token_hex(8)
         self._runtime = _runtime_folder(self.state)
-        self.work = _work_folder(self._runtime)
+        self.work = _work_folder(self.state, self._runtime)
         self.private = self._runtime / "private"
         self._runs = self.state / "runs"
         self._lock: int | None = None
@@ -48,7 +48,21 @@ class RunFolder:
 
         StartError if the folders cannot be made, written or emptied.
         """
-        for folder in (*self._above, self.state, self.work, self.private, self._runs):
+        self._make(*self._above, self.state, self._runs)
+        with self._alone():
+            self._make(self.work, self.private)
+            if not empty(self.work):
+                raise StartError(
+                    f"{self.work} is where the CLIs run, and OLP cannot remove what is in it"
+                )
+            swept = self._sweep()
+            self._lock = os.open(self._runs / self.run_id, os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        return swept
+
+    @staticmethod
+    def _make(*folders: Path) -> None:
+        for folder in folders:
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 folder.chmod(0o700)
@@ -56,15 +70,6 @@ class RunFolder:
                 raise StartError(f"cannot use the folder {folder}: {error.strerror}") from None
             if not os.access(folder, os.W_OK):
                 raise StartError(f"cannot write in the folder {folder}")
-        if not empty(self.work):
-            raise StartError(
-                f"{self.work} is where the CLIs run, and OLP cannot remove what is in it"
-            )
-        with self._alone():
-            swept = self._sweep()
-            self._lock = os.open(self._runs / self.run_id, os.O_CREAT | os.O_RDWR, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return swept
 
     def serve(self) -> None:
         """Be the one server over these folders, as long as the run lives; StartError if there is
@@ -83,7 +88,8 @@ class RunFolder:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """One start at a time: another's sweep must not find this run's file before its lock."""
+        """One start or end at a time: another's sweep must not find this run's file before its
+        lock, nor its end take the working directory from this start."""
         descriptor = os.open(self._runs, os.O_RDONLY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -101,8 +107,8 @@ class RunFolder:
         if self._serving is not None:
             os.close(self._serving)
             self._serving = None
-        if not in_use(self.state):
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), self._alone():
+            if not in_use(self.state):
                 self.work.rmdir()
 
     async def tidy(self) -> None:
@@ -110,7 +116,7 @@ class RunFolder:
         made anew where the system has cleared its folder for temporary files."""
         with contextlib.suppress(OSError):
             if not self.work.is_dir():
-                self.work = _work_folder(self._runtime)
+                self.work = _work_folder(self.state, self._runtime)
                 self.work.mkdir(mode=0o700)
             if any(self.work.iterdir()):
                 await asyncio.to_thread(empty, self.work)
@@ -188,13 +194,14 @@ def _runtime_folder(state: Path) -> Path:
 _TEMPORARY = Path("/tmp")
 
 
-def _work_folder(runtime: Path) -> Path:
+def _work_folder(state: Path, runtime: Path) -> Path:
     """The working directory of every CLI. Claude Code tells its model the path, and has no switch
     for that; so the path is always the same, says nothing of this machine's user, and says that it
-    is not where the client works. Where it is somebody else's, one of OLP's own is taken."""
-    mark = hashlib.sha256(os.fsencode(runtime)).hexdigest()[:8]
-    folder = _TEMPORARY / f"olp-empty-{mark}"
-    return folder if _TEMPORARY.is_dir() and _is_free(folder) else runtime / "work"
+    is not where the client works. Where it is somebody else's, one of OLP's own is taken. Each state
+    folder has its own: the last server over one removes it."""
+    name = f"olp-empty-{hashlib.sha256(os.fsencode(state)).hexdigest()[:8]}"
+    folder = _TEMPORARY / name
+    return folder if _TEMPORARY.is_dir() and _is_free(folder) else runtime / "work" / name
 
 
 def _is_free(folder: Path) -> bool:
