@@ -31,10 +31,10 @@ from olp.runtime.access.keyring import Keyring
 from olp.runtime.access.people import People
 from olp.runtime.log import Log
 from olp.runtime.pool.pool import Pool
+from olp.runtime.process import survey_files as kept
+from olp.runtime.process.fleet import Fleet, Member
 from olp.runtime.process.run_folder import RunFolder, default_state
-from olp.runtime.serving import survey_files as kept
 from olp.runtime.serving.engine import Engine
-from olp.runtime.serving.fleet import Fleet, Member
 from olp.runtime.serving.request_plan import Planner
 from olp.runtime.serving.service import Service
 from olp.runtime.tasks import Tasks

@@ -17,8 +17,9 @@ from aiohttp import web
 
 from olp.config import ServerConfig
 from olp.errors import RequestError
+from olp.runtime.access.caller import Caller
 from olp.runtime.access.keyring import Ring
-from olp.runtime.access.people import Caller, People
+from olp.runtime.access.people import People
 from olp.runtime.log import Log
 from olp.server.throttle import Throttle
 

@@ -18,7 +18,7 @@ from olp.connect.base import ANY_KEY, PLACEHOLDER, Target
 from olp.connect.page import HEADERS, page
 from olp.errors import RequestError
 from olp.model import Capability
-from olp.runtime.access.people import Caller
+from olp.runtime.access.caller import Caller
 from olp.runtime.serving.service import ModelEntry, Service
 from olp.server.auth import Gatekeeper
 

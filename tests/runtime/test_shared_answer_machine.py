@@ -35,9 +35,9 @@ from olp.runtime.access.keyring import Keyring
 from olp.runtime.access.people import People
 from olp.runtime.log import Log
 from olp.runtime.pool.pool import Pool
+from olp.runtime.process.fleet import Fleet
 from olp.runtime.serving import shared_answer as flights
 from olp.runtime.serving.engine import Engine, Job, Send
-from olp.runtime.serving.fleet import Fleet
 from olp.runtime.serving.request_plan import Planner
 from olp.runtime.serving.service import Service
 from olp.runtime.serving.shared_answer import BrokenOff, Reader

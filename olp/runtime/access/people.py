@@ -12,7 +12,6 @@ import hmac
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +19,8 @@ from olp.core.answer.tokens import likely
 from olp.core.keys.key import Key, check_standing, digest_of, find
 from olp.core.keys.key_usage import DayUsage, KeyUsage, Reservation
 from olp.errors import RequestError
-from olp.model import Message, Request, Role
+from olp.model import Request
+from olp.runtime.access.caller import LOCAL, OWNER, Caller
 from olp.runtime.access.keyring import Keyring, Ring
 from olp.runtime.log import Log
 from olp.runtime.usage.store import UsageStore
@@ -30,47 +30,6 @@ RECORD_WAIT_S = 1.0
 or full then costs the exactness over a crash, and not the answer."""
 
 HOW = "Send one as `Authorization: Bearer olp_…` or as `x-api-key: olp_…`."
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks. An owner sees everything, a member what is theirs. What is shared or kept goes by
-    `id`; `key` is None where no key is needed."""
-
-    id: str
-    name: str
-    owner: bool
-    key: Key | None = None
-
-    def may_ask(self, model: str) -> bool:
-        """Whether `model`, the name of a chain or a model, may be asked for."""
-        return self.key is None or self.key.may_ask(model)
-
-    def check_model(self, model: str) -> None:
-        """RequestError 403 if `model` may not be asked for."""
-        if self.key is not None and not self.key.may_ask(model):
-            raise RequestError(
-                f"This key may ask for {', '.join(self.key.chains)}, and for nothing else.",
-                status=403,
-                code="chain_not_allowed",
-                param="model",
-                headers=(("x-should-retry", "false"),),
-            )
-
-    def with_prompt(self, request: Request) -> Request:
-        """`request` with the key's system prompt before everything that the client says. It is a
-        message like any other, and so a part of everything that tells two requests apart."""
-        if self.key is None or not self.key.system_prompt:
-            return request
-        prompt = Message(Role.SYSTEM, self.key.system_prompt)
-        return dataclasses.replace(request, messages=(prompt, *request.messages))
-
-
-OWNER = Caller("owner", "owner", owner=True)
-"""Whoever asks while no key is needed."""
-
-LOCAL = Caller("local", "owner", owner=True)
-"""The owner's own commands on this machine."""
 
 
 class People:

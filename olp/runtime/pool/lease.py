@@ -12,7 +12,7 @@ from olp.core.answer.conversation import ConversationKey
 from olp.events import CallArguments, CallStarted, Done, Event, Failed, Finish, Text
 from olp.model import Hop, ToolCall
 from olp.runtime.pool.warm_process import WarmProcess
-from olp.runtime.usage.trace import ProcessStats
+from olp.runtime.process.stats import ProcessStats
 
 
 class Lender(Protocol):

@@ -24,7 +24,7 @@ from olp.runtime.log import Log
 from olp.runtime.pool.eviction import too_large, too_many
 from olp.runtime.pool.lease import Lease
 from olp.runtime.pool.warm_process import ProviderPool, WarmProcess
-from olp.runtime.serving.fleet import Fleet
+from olp.runtime.process.fleet import Fleet
 from olp.runtime.tasks import Tasks
 
 BOOT_LIMIT_S = 30.0

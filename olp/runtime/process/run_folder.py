@@ -197,8 +197,8 @@ _TEMPORARY = Path("/tmp")
 def _work_folder(state: Path, runtime: Path) -> Path:
     """The working directory of every CLI. Claude Code tells its model the path, and has no switch
     for that; so the path is always the same, says nothing of this machine's user, and says that it
-    is not where the client works. Where it is somebody else's, one of OLP's own is taken. Each state
-    folder has its own: the last server over one removes it."""
+    is not where the client works. Where it is somebody else's, one of OLP's own is taken. Each
+    state folder has its own: the last server over one removes it."""
     name = f"olp-empty-{hashlib.sha256(os.fsencode(state)).hexdigest()[:8]}"
     folder = _TEMPORARY / name
     return folder if _TEMPORARY.is_dir() and _is_free(folder) else runtime / "work" / name

@@ -33,8 +33,8 @@ from olp.providers.base import (
 from olp.runtime.process import child as process
 from olp.runtime.process.call_socket import CallSocket
 from olp.runtime.process.private_folder import PrivateFolder, sweep
+from olp.runtime.process.stats import ProcessStats
 from olp.runtime.tasks import Tasks, see_through
-from olp.runtime.usage.trace import ProcessStats
 
 
 class RunFolders(Protocol):

@@ -26,7 +26,7 @@ from olp.events import Answering, ErrorCode, Event, Failed, Output, Quota, Reads
 from olp.model import Hop, Request
 from olp.runtime.log import Log
 from olp.runtime.pool.pool import Pool
-from olp.runtime.serving.fleet import Fleet
+from olp.runtime.process.fleet import Fleet
 from olp.runtime.serving.queueing import in_turn
 from olp.runtime.usage.store import UsageStore
 from olp.runtime.usage.trace import RequestTrace

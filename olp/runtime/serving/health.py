@@ -11,7 +11,7 @@ from olp.core.days import day_of
 from olp.core.routing.chains import Catalogue
 from olp.events import ErrorCode
 from olp.runtime.pool.pool import Pool
-from olp.runtime.serving.fleet import Fleet
+from olp.runtime.process.fleet import Fleet
 from olp.runtime.usage.store import UsageStore
 
 DOWN = frozenset({"failing", "used_up"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from olp.core.keys.background import Shapes
 from olp.core.routing.chains import Chain
 from olp.model import Request
-from olp.runtime.access.people import Caller
+from olp.runtime.access.caller import Caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from olp.core.keys.key_usage import Reservation
 from olp.core.routing.chains import Catalogue, Chain
 from olp.model import Capability, Hop, Request
 from olp.providers.base import ProviderContext
-from olp.runtime.access.people import Caller, People
+from olp.runtime.access.caller import Caller
+from olp.runtime.access.people import People
 from olp.runtime.log import Log
 from olp.runtime.pool.pool import Pool
+from olp.runtime.process.fleet import Fleet
 from olp.runtime.serving.engine import Engine, Job, Send
-from olp.runtime.serving.fleet import Fleet
 from olp.runtime.serving.health import Health
 from olp.runtime.serving.request_plan import Plan, Planner
 from olp.runtime.serving.shared_answer import Reader, SharedAnswer

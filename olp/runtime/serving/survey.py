@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from olp.events import Done, ErrorCode, Event, Failed, Keep, Listed, Quota, Window
+from olp.runtime.process.fleet import Fleet
 from olp.runtime.process.worker import Worker
-from olp.runtime.serving.fleet import Fleet
 from olp.runtime.tasks import together
 
 TIME_LIMIT_S = 20.0

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from olp.core.keys.time_range import TimeRange, time_range
 from olp.errors import RequestError
-from olp.runtime.access.people import Caller
+from olp.runtime.access.caller import Caller
 from olp.runtime.usage.entries import RequestRow
 from olp.runtime.usage.store import UsageStore
 

@@ -18,7 +18,7 @@ from olp.core.days import day_of
 from olp.errors import RequestError
 from olp.events import Answering, CallStarted, Done, Failed, Output, Reasoning, Refused, Text, Usage
 from olp.model import Hop, Request, is_model_id
-from olp.runtime.access.people import Caller
+from olp.runtime.access.caller import Caller
 from olp.runtime.usage.counters import Counters
 from olp.runtime.usage.entries import Outcome, RequestInFlight, RequestRow
 from olp.runtime.usage.store import UsageStore

@@ -24,21 +24,7 @@ from olp.events import (
     Usage,
 )
 from olp.model import Hop
-
-
-@dataclass(slots=True)
-class ProcessStats:
-    """What a worker tells of its process. Times are steady seconds, sizes are bytes. One that
-    `waits` was there before the request, and may be there after it."""
-
-    spawned_at: float | None = None
-    first_output_at: float | None = None
-    ended_at: float | None = None
-    written: int = 0
-    read: int = 0
-    exit_code: int | None = None
-    waits: bool = False
-
+from olp.runtime.process.stats import ProcessStats
 
 _ABOUT_HOPS = frozenset(
     {"fallback_hop_error", "spawn_failed_after_usable_chunks", "breaker_forced_attempt"}

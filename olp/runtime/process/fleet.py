@@ -12,8 +12,8 @@ from olp.core.routing.walk import Timeouts
 from olp.events import ErrorCode, Failed
 from olp.model import Capability, Hop, Request
 from olp.providers.base import Provider, ProviderContext, Session
+from olp.runtime.process import survey_files as kept
 from olp.runtime.process.worker import RunFolders, Worker
-from olp.runtime.serving import survey_files as kept
 from olp.runtime.tasks import Tasks
 
 
