@@ -22,7 +22,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "quota": ("olp.cli.quota", "Show what is left of every plan; lift a hold."),
     "usage": ("olp.cli.usage", "Show who used how much of what."),
     "logs": ("olp.cli.logs", "Show the requests one by one."),
-    "why": ("olp.cli.why", "Tell the story of one request."),
+    "why": ("olp.cli.why", "Show the trace of one request."),
     "chain": ("olp.cli.chain", "Show which hops a model name stands for."),
     "connect": ("olp.cli.connect", "Show how to connect a client, or write its configuration."),
     "discover": ("olp.cli.discover", "List the OLP servers of the local network."),

@@ -1,4 +1,4 @@
-"""`olp why`: the story of one request, without its content."""
+"""`olp why`: the trace of one request, without its content."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def _tell_line(store: UsageStore, request_id: str | None, as_json: bool) -> None
     if not found:
         if request_id is None:
             raise OLPError("no request is on record yet")
-        raise OLPError("no such request is on record; the stories of the last 1,000 are kept")
+        raise OLPError("no such request is on record; the traces of the last 1,000 are kept")
     line = json.dumps(found[0], indent=2) if as_json else book.brief(found[0])
     click.echo(line)
 
 
 def told(trace: Mapping[str, Any]) -> list[str]:
-    """The story as lines of text."""
+    """The trace as lines of text."""
     at = datetime.fromtimestamp(trace["at"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     lines = [
         f"request {trace['request_id']} of {trace['caller']}, {at}",

@@ -199,7 +199,7 @@ async def test_F4_a_chain_whose_circuits_are_all_open_still_tries_one(open_: Ope
     await house.settled()
     assert len(house.logged("breaker_forced_attempt")) == 1
     request_id = answer.headers["X-OLP-Request-Id"]
-    await until(lambda: record_of(house).trace(request_id), "the story is written")
+    await until(lambda: record_of(house).trace(request_id), "the trace is written")
     trace = record_of(house).trace(request_id)
     assert trace is not None
     assert [hop["code"] for hop in trace["hops"]] == [None, "CIRCUIT_OPEN"], "hop 0 answered"
@@ -467,7 +467,7 @@ async def test_L1_the_story_of_a_fallback_is_on_record(open_: OpenHouse) -> None
     house = await open_(claude=fails("quota"), codex=says("saved"), chains=PAIR, **COLD)
     answer = await house.chat(ask("the secret word is swordfish", model="pair"))
     request_id = answer.headers["X-OLP-Request-Id"]
-    await until(lambda: record_of(house).trace(request_id), "the story is written")
+    await until(lambda: record_of(house).trace(request_id), "the trace is written")
     trace = record_of(house).trace(request_id)
     assert trace is not None
     assert (trace["asked"], trace["outcome"]) == ("pair", "answered (stop)")

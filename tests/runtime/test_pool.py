@@ -214,7 +214,7 @@ async def test_processes_are_bounded(pooled: Open) -> None:
 
 
 async def test_memory_is_bounded(pooled: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("olp.runtime.pool.pool.CARE_EVERY_S", 0.2)
+    monkeypatch.setattr("olp.runtime.pool.pool.MAINTAIN_EVERY_S", 0.2)
     async with pooled(workers={"max_memory_mb": 1}) as house:
         # What lasts is looked at: it may be started and ended between two looks at its memory.
         kind = house.service._pool._pools["claude"]

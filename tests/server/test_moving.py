@@ -222,7 +222,7 @@ async def test_C3_the_owners_word_on_it_goes_before_the_clis_sign(
     own: dict[str, float],
     seconds: float,
 ) -> None:
-    monkeypatch.setattr(Claude, "facts", replace(Claude.info, opening_s=2.0))
+    monkeypatch.setattr(Claude, "info", replace(Claude.info, opening_s=2.0))
     house = await two(open_, "claude", hangs(), routing=routing, providers={"claude": own})
     began = time.monotonic()
     answer = await house.chat(ask(model="two"))

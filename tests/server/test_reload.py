@@ -244,7 +244,7 @@ async def test_the_record_is_whole(open_: OpenHouse, reload: Reload, go_on: GoOn
     await house.settled()
     for answer in (quick, late):
         id_ = answer.headers["X-OLP-Request-Id"]
-        await until(partial(trace, house, id_), "the story is written")
+        await until(partial(trace, house, id_), "the trace is written")
 
 
 def trace(house: House, request_id: str) -> Any:

@@ -200,7 +200,7 @@ class Engine:
         return {hop: tokens for hop, tokens in known.items() if tokens}
 
     def _keep_books(self, walk: Walk, job: Job) -> None:
-        """Write down what the walk has to tell: to the log, the books and the story."""
+        """Write down what the walk has to tell: to the log, the admission and the trace."""
         for note in walk.notes:
             job.log.write(note.level, note.event, **note.fields)
             job.trace.note(note)

@@ -120,9 +120,9 @@ class Service:
         entry: RequestEntry | None = None,
         reservation: Reservation | None = None,
     ) -> Reader:
-        """A reader of the answer: of an identical request of the same caller that is in the air,
-        or of one that starts now. `visit` is told which story it is part of, and what was set aside
-        with `entry` goes over to an answer that starts."""
+        """A reader of the answer: of an identical request of the same caller in flight,
+        or of one that starts now. `entry` is given the trace that it is part of, and what is set
+        aside with `reservation` goes over to an answer that starts."""
         key = _identity(request, chain, caller)
         shared = self._shared.get(key)
         if shared is None or not shared.joinable:

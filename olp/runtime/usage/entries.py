@@ -110,7 +110,7 @@ class KeyUsed(NamedTuple):
 
 
 class TraceEnded(NamedTuple):
-    """A flight is over, and this is its story, as JSON."""
+    """An answer that requests shared is over, and this is its trace, as JSON."""
 
     id: str
     at: float

@@ -1,7 +1,7 @@
 """The book: what became of each request that a person of this house made. No content.
 
 A `Visit` is one client's request, from its key to its last byte. It says for itself what that
-client was told; what the answer took (hops, tokens) it reads from the story of the flight that it
+client was told; what the answer took (hops, tokens) it reads from the trace of the answer that it
 shares with identical requests. When it is over it is a line in the record and a count for
 /metrics, and nobody has waited for either.
 """
@@ -92,7 +92,7 @@ class RequestEntry:
         self._at = at
         self._request: Request | None = None
         self._background = ""
-        self._story: RequestTrace | None = None
+        self._trace: RequestTrace | None = None
         self._head: Answering | None = None
         self._end: Done | Failed | Refused | None = None
         self._first_at: float | None = None
@@ -111,8 +111,8 @@ class RequestEntry:
     # --- on its way ----------------------------------------------------------------------------
 
     def joined(self, request: Request, background: str | None, trace: RequestTrace) -> None:
-        """It is within all limits, and waits for the answer that `story` is of."""
-        self._request, self._background, self._story = request, background or "", trace
+        """It is within all limits, and waits for the answer that `trace` is of."""
+        self._request, self._background, self._trace = request, background or "", trace
         trace.aboard += 1
         row = RequestInFlight(
             *(self.id, self._book.run, self._at, self._day, self.caller.id, self._dialect),
@@ -136,7 +136,7 @@ class RequestEntry:
         """Where it is on its way, by the chain's own names."""
         if isinstance(self._end, Refused):
             return Hop(self._end.provider, self._end.model)
-        place = self._story.at_hop if self._story else None
+        place = self._trace.at_hop if self._trace else None
         return place[1] if place else None
 
     @property
@@ -168,7 +168,7 @@ class RequestEntry:
         outcome, status, code = self._how_it_ended(error)
         hops, provider, model = self._by_whom()
         shared = self._left_others()
-        usage = Usage() if self._story is None or shared else self._story.spent(self._prompt)
+        usage = Usage() if self._trace is None or shared else self._trace.spent(self._prompt)
         return RequestRow(
             *(self.id, self._at, self._day, self.caller.id, self._dialect),
             stream=int(self._request is not None and self._request.stream),
@@ -177,7 +177,7 @@ class RequestEntry:
             provider=provider,
             model=model,
             hops=hops,
-            codes=self._story.codes if self._story else "",
+            codes=self._trace.codes if self._trace else "",
             cache="shared" if shared else self._head.cache if self._head else "",
             outcome=outcome.value,
             status=status,
@@ -213,17 +213,17 @@ class RequestEntry:
 
     def _left_others(self) -> bool:
         """Leave the flight; whether others are still aboard. The last one carries its cost."""
-        if self._story is None:
+        if self._trace is None:
             return False
-        self._story.aboard -= 1
-        return self._story.aboard > 0
+        self._trace.aboard -= 1
+        return self._trace.aboard > 0
 
     def _by_whom(self) -> tuple[int, str, str]:
         if self._head is not None:
             return self._head.hops, self._head.provider, self._head.model
         if isinstance(self._end, Refused):
             return self._end.hops, self._end.provider, self._end.model
-        place = self._story.at_hop if self._story else None
+        place = self._trace.at_hop if self._trace else None
         return (place[0], place[1].provider, place[1].model) if place else (0, "", "")
 
     def _how_it_ended(self, error: BaseException | None) -> tuple[Outcome, int | None, str]:

@@ -1,4 +1,4 @@
-"""What is kept over restarts: who asked for what, the counts of the day, and the last stories.
+"""What is kept over restarts: who asked for what, the counts of the day, and the last traces.
 
 One SQLite file, written by one thread (`scribe`), so that no request waits for a disk. A disk that
 is full or a file that is broken costs the record and never an answer; `problem` then says what
@@ -69,7 +69,8 @@ INSERT INTO models VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET model = excluded.m
 WHERE model != excluded.model
 """
 
-_FORGET_STORIES = "DELETE FROM stories WHERE number <= (SELECT max(number) FROM stories) - ?"
+_TRACE_COLUMNS = ("id", "at", "story")
+_FORGET_TRACES = "DELETE FROM stories WHERE number <= (SELECT max(number) FROM stories) - ?"
 
 
 Entry = TypeVar("Entry")
@@ -172,14 +173,14 @@ class UsageStore:
         rows = self.read("SELECT provider, requests FROM days WHERE day = ?", (day,))
         return {str(provider): int(requests) for provider, requests in rows}
 
-    # --- stories -------------------------------------------------------------------------------
+    # --- traces --------------------------------------------------------------------------------
 
     def keep(self, trace: Mapping[str, Any]) -> None:
         """One flight is over."""
         self._writer.write(TraceEnded(trace["request_id"], trace["at"], json.dumps(trace)))
 
     def trace(self, request_id: str | None = None) -> dict[str, Any] | None:
-        """The story of one request, or of the last one."""
+        """The trace of one request, or of the last one."""
         if request_id is None:
             rows = self.read("SELECT story FROM stories ORDER BY number DESC LIMIT 1")
         else:
@@ -214,8 +215,8 @@ class UsageStore:
             db.execute(_COUNT_PERSON, (*whose, requests, tokens, background))
         traces = _of(TraceEnded, entries)
         if traces:
-            _insert(db, "stories", TraceEnded._fields, traces)
-            db.execute(_FORGET_STORIES, (KEPT,))
+            _insert(db, "stories", _TRACE_COLUMNS, traces)
+            db.execute(_FORGET_TRACES, (KEPT,))
         self._until_prune -= len(ended)
         if self._until_prune <= 0:
             self._prune(db)

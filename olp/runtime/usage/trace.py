@@ -1,4 +1,4 @@
-"""The story of one request, for `olp why`: what was tried, how long it took, why it ended.
+"""The trace of one request, for `olp why`: what was tried, how long it took, why it ended.
 
 No content: no prompt, no answer, and no words of a vendor that could quote one.
 """
@@ -150,7 +150,7 @@ class RequestTrace:
         return Usage(input=prompt(), output=output, estimated=True)
 
     def as_dict(self, now: float) -> dict[str, Any]:
-        """The whole story; durations in milliseconds from the request's arrival."""
+        """The whole trace; durations in milliseconds from the request's arrival."""
         since = self._since
         return {
             "request_id": self.request_id,
