@@ -1,8 +1,8 @@
 """The log: structured JSON lines, one event a line.
 
 There is no field for a prompt, an answer or a key, and error texts are scrubbed where they arise.
-What concerns one request is written whole. Any other kind of warning is written once a minute at most,
-with how often it came: whoever can cause one could fill the disk with it.
+What concerns one request is written whole. Any other kind of warning is written once a minute at
+most, with how often it came: whoever can cause one could fill the disk with it.
 """
 
 from __future__ import annotations
