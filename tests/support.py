@@ -343,7 +343,7 @@ class House(Client):
         """Wait until no answer is being made, no process of one is being ended, and all of it is in
         the record."""
         await until(lambda: not (self.service.in_flight or self.active), "nothing in flight")
-        await asyncio.wrap_future(self.service.lasting[1].written())
+        await asyncio.wrap_future(self.service.lasting.store.written())
 
 
 async def _read_frames(response: aiohttp.ClientResponse, answer: Streamed, began: float) -> None:

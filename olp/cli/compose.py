@@ -35,9 +35,11 @@ from olp.runtime.process import survey_files as kept
 from olp.runtime.process.fleet import Fleet, Member
 from olp.runtime.process.run_folder import RunFolder, default_state
 from olp.runtime.serving.engine import Engine
+from olp.runtime.serving.lasting import Lasting
 from olp.runtime.serving.request_plan import Planner
 from olp.runtime.serving.service import Service
 from olp.runtime.tasks import Tasks
+from olp.runtime.usage.request_log import RequestLog
 from olp.runtime.usage.store import UsageStore
 
 DEMO_CHAINS = {
@@ -177,22 +179,18 @@ def build(
     members = {name: _member(item, config, folders) for name, item in used.items()}
     fleet = Fleet(members, folders, tasks, time.monotonic, _local_now, folders.state / "kept")
     options = {name: config.provider(name) for name in used}
-    if before is None:
-        admission, store = _first_admission(config, fleet, folders)
-    else:
-        admission, store = before.lasting
+    lasting = before.lasting if before else _lasting(config, fleet, folders, log)
+    if before is not None:
         for name in changed_accounts(before, members):
-            before.forget(name)
-        admission.adopt(fleet.limits, config.breaker, options)
-    store.bounds = config.record
-    people = before.people if before else People(Keyring(folders.state), store, log)
+            lasting.forget(name)
+        lasting.admission.adopt(fleet.limits, config.breaker, options)
+        lasting.cache.adopt(config.cache)
+    lasting.store.bounds = config.record
     pool = Pool(fleet, options, config.workers, tasks, time.monotonic, log)
-    engine = Engine(
-        fleet, pool, admission, Cache(config.cache), store, queue_s=config.routing.queue_s
-    )
+    remembered = (lasting.admission, lasting.cache, lasting.store)
+    engine = Engine(fleet, pool, *remembered, queue_s=config.routing.queue_s)
     watched = _watched(config, catalogue, used, log)
-    parts = (catalogue, fleet, pool, engine, store, people, planner, tasks, log)
-    return Service(*parts, watched, before)
+    return Service(catalogue, fleet, pool, engine, lasting, planner, tasks, log, watched)
 
 
 def _watched(
@@ -229,17 +227,18 @@ def _planner(config: Config, catalogue: Catalogue) -> Planner:
     return Planner(Shapes(config.background), name)
 
 
-def _first_admission(
-    config: Config, fleet: Fleet, folders: RunFolder
-) -> tuple[Admission, UsageStore]:
-    """Nothing remembered but what was counted today."""
+def _lasting(config: Config, fleet: Fleet, folders: RunFolder, log: Log) -> Lasting:
+    """Nothing is remembered but what was counted today, and the keys."""
     store = UsageStore(folders.state / "olp.db", folders.run_id, folders.alive)
     options = {name: config.provider(name) for name in fleet.members}
     admission = Admission(Slots(fleet.limits), config.breaker, options)
     day = day_of(time.time())
     for provider, requests in store.counts(day).items():
         admission.quota.count(provider, day, requests)
-    return admission, store
+    people = People(Keyring(folders.state), store, log)
+    return Lasting(
+        admission, store, Cache(config.cache), people, RequestLog(store, time.monotonic, time.time)
+    )
 
 
 def changed_accounts(before: Service, members: Mapping[str, Member]) -> Iterable[str]:

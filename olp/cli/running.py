@@ -18,7 +18,7 @@ from olp.config import Config
 from olp.errors import OLPError, StartError
 from olp.host.mdns import announce
 from olp.host.systemd import Supervisor
-from olp.host.tls import Identity, identity
+from olp.host.tls import Identity, Shown, identity
 from olp.runtime.access.local_server import LocalToken
 from olp.runtime.log import Log
 from olp.runtime.process.run_folder import RunFolder
@@ -50,7 +50,7 @@ class Running:
         self.url = ""
         self._place = folders
         self._log = log
-        self._shown = shown
+        self._shown = Shown(shown) if shown else None
         self._tasks = Tasks(log)
         self._server = Server(service, config)
         self._metrics = MetricsSite(self._server.metrics_application(), self._tasks)
@@ -112,12 +112,12 @@ class Running:
         leaves everything as it was.
         """
         config, late = _with_fixed(self.config, config)
-        if self._shown is not None:
-            server = config.server
-            self._shown = self._shown.renew(server.tls_cert, server.tls_key)
+        shown = shown_by(config)
         old = self.service
         self.service = house.build(config, found, self._place, self._log, before=old)
         self.config = config
+        if self._shown is not None and shown is not None:
+            self._shown.identity = shown
         self._server.use(self.service, config)
         self.service.open()
         # Awaited by whoever waits for the new service, so that no old answer is lost at a stop.

@@ -23,7 +23,7 @@ _EXPIRED, _NOT_YET = 10, 9
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A certificate and its key, in use. `expires_at` is in epoch seconds."""
+    """A certificate and its key, as they can be used. `expires_at` is in epoch seconds."""
 
     context: ssl.SSLContext
     expires_at: float
@@ -33,11 +33,20 @@ class Identity:
         """Whether it is time to renew it."""
         return self.expires_at - time.time() < SOON_S
 
-    def renew(self, cert: str, key: str) -> Identity:
-        """New files for connections that begin from now on; StartError leaves all as it is."""
-        new = identity(cert, key)
-        self.context.load_cert_chain(cert, key)
-        return Identity(self.context, new.expires_at)
+
+class Shown:
+    """What the server shows to connections that begin now. It can be replaced in one step, since
+    OpenSSL asks at each handshake (whether the client names a server or not)."""
+
+    def __init__(self, first: Identity) -> None:
+        self.identity = first
+        self.context = first.context
+        self.context.sni_callback = self._choose
+
+    def _choose(
+        self, connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext
+    ) -> None:
+        connection.context = self.identity.context
 
 
 def identity(cert: str, key: str) -> Identity:

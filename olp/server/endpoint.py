@@ -57,7 +57,7 @@ class ChatEndpoint:
         """The whole way of one request, as the server sees it."""
         reply = http[REPLY]
         caller = await self._gatekeeper.check(http)
-        entry = self._service.book.entry(reply.id, caller, DIALECT)
+        entry = self._service.request_log.entry(reply.id, caller, DIALECT)
         with entry, self._counted(caller):
             body = await self._body(http)
             entry.bytes_in = len(body)
@@ -202,8 +202,9 @@ class _Answer:
                 await self._write(response, encoder, outputs)
         except BrokenOff as error:
             self._entry.error = _apology(error)
-            await response.write(encoder.error(self._entry.error))
-        await response.write_eof()
+            await self._send(response, encoder.error(self._entry.error))
+        async with asyncio.timeout(STALLED_S):
+            await response.write_eof()
         return response
 
     async def _next(
@@ -214,8 +215,7 @@ class _Answer:
                 async with asyncio.timeout(self._endpoint.keepalive_s):
                     return await self._read()
             except TimeoutError:
-                await response.write(encoder.keep_alive)
-                self._entry.bytes_out += len(encoder.keep_alive)
+                await self._send(response, encoder.keep_alive)
 
     async def _read(self) -> Sequence[Output]:
         outputs = await self._reader.read()
@@ -230,11 +230,15 @@ class _Answer:
     ) -> None:
         data = b"".join(map(encoder.event, outputs))
         if data:
-            async with asyncio.timeout(STALLED_S):
-                await response.write(data)
-            self._entry.bytes_out += len(data)
+            await self._send(response, data)
         # A client that has read the last word may hang up before its handler is done.
         self._entry.all_sent = isinstance(outputs[-1], Done | Failed)
+
+    async def _send(self, response: web.StreamResponse, data: bytes) -> None:
+        """TimeoutError for a client that takes nothing for `STALLED_S`."""
+        async with asyncio.timeout(STALLED_S):
+            await response.write(data)
+        self._entry.bytes_out += len(data)
 
     def _headers(self, head: Answering, outputs: Sequence[Output]) -> dict[str, str]:
         """What is known by now: of a stream, by its first piece."""

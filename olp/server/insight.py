@@ -38,6 +38,8 @@ class Insight:
         from olp.server.exposition import CONTENT_TYPE, exposition
 
         told = exposition(
-            self._service.health(), self._service.book.counters, people=self._config.metrics.people
+            self._service.health(),
+            self._service.request_log.counters,
+            people=self._config.metrics.people,
         )
         return web.Response(body=told, headers={"Content-Type": CONTENT_TYPE})

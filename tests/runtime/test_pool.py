@@ -233,6 +233,19 @@ async def test_off_is_off(pooled: Open, workers: Mapping[str, Any]) -> None:
         assert waiting(house)["ready"] == waiting(house)["starting"] == 0
 
 
+async def test_a_waiting_process_that_died_costs_no_request(pooled: Open) -> None:
+    """Nothing was sent to it, so nothing was attempted: another one is asked."""
+    async with pooled() as house:
+        await ready(house)
+        (dead,) = house.service._pool._pools["claude"].processes
+        assert dead.worker.pid is not None
+        os.kill(dead.worker.pid, signal.SIGKILL)
+        await asyncio.sleep(0.1)
+        answer = await house.chat(talk("hi"))
+        assert (answer.status, answer.served[0]) == (200, "claude"), answer.raw
+        assert pid_of(answer) != dead.worker.pid
+
+
 async def test_a_cli_that_cannot_wait_is_told_and_left_alone(pooled: Open) -> None:
     async with pooled(env={"WAITING_BOOT": "fail"}) as house:
         await until(lambda: waiting(house)["problem"], "the code is told")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 import tempfile
+import time
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from olp.config import BackgroundConfig, Config
+from olp.config import BackgroundConfig, CacheConfig, Config
+from olp.core.admission.admission import Admission
+from olp.core.answer.cache import Cache
 from olp.core.keys.background import Shapes
 from olp.core.routing.chains import Catalogue
 from olp.events import Answering, Done, ErrorCode, Failed, Finish, Output, Refused, Text
@@ -38,10 +41,12 @@ from olp.runtime.pool.pool import Pool
 from olp.runtime.process.fleet import Fleet
 from olp.runtime.serving import shared_answer as flights
 from olp.runtime.serving.engine import Engine, Job, Send
+from olp.runtime.serving.lasting import Lasting
 from olp.runtime.serving.request_plan import Planner
 from olp.runtime.serving.service import Service
 from olp.runtime.serving.shared_answer import BrokenOff, Reader
 from olp.runtime.tasks import Tasks
+from olp.runtime.usage.request_log import RequestLog
 from olp.runtime.usage.store import UsageStore
 
 NOWHERE = Path(tempfile.gettempdir()) / "no such folder"
@@ -123,8 +128,13 @@ class FlightMachine(RuleBasedStateMachine):
             fleet=cast(Fleet, SimpleNamespace()),
             pool=cast(Pool, SimpleNamespace()),
             engine=cast(Engine, self.engine),
-            store=self.store,
-            people=People(Keyring(NOWHERE), self.store, log),
+            lasting=Lasting(
+                admission=cast(Admission, SimpleNamespace()),
+                store=self.store,
+                cache=Cache(CacheConfig()),
+                people=People(Keyring(NOWHERE), self.store, log),
+                request_log=RequestLog(self.store, time.monotonic, time.time),
+            ),
             planner=Planner(Shapes(BackgroundConfig()), ""),
             tasks=self.tasks,
             log=log,

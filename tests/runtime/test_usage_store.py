@@ -542,10 +542,10 @@ async def test_L5_identical_requests_are_a_line_each_and_one_of_them_has_the_tok
 ) -> None:
     house = await open_(claude=turn(["init"], ["start"], go_on.wait, ["say", "ok"], ["end"]))
     asking = [asyncio.ensure_future(house.stream()) for _ in range(4)]
-    await until(lambda: len(house.service.book.live()) == 4, "all are in the air")
+    await until(lambda: len(house.service.request_log.live()) == 4, "all are in the air")
     leaving = asking.pop(0)
     leaving.cancel()
-    await until(lambda: len(house.service.book.live()) == 3, "one has left")
+    await until(lambda: len(house.service.request_log.live()) == 3, "one has left")
     go_on.now()
     assert [(await one).text for one in asking] == ["ok"] * 3
     lines = await booked(house, 4)
@@ -589,7 +589,7 @@ async def test_L5_what_is_refused_is_a_line_too(
 async def test_L5_a_stop_of_the_server_is_in_the_book(open_: OpenHouse, tmp_path: Path) -> None:
     house = await open_(claude=hangs(after=["one "]))
     asking = asyncio.ensure_future(house.stream())
-    await until(lambda: any(v["answering"] for v in house.service.book.live()), "it answers")
+    await until(lambda: any(v["answering"] for v in house.service.request_log.live()), "it answers")
     await house.server.close()
     assert (await asking).error["code"] == "server_stopping"
     [line] = rows_of(house)

@@ -224,7 +224,7 @@ async def test_M3_a_key_is_in_no_log_no_child_no_record_and_no_error(
         assert secret not in json.dumps([call.argv, call.env])
     assert secret not in json.dumps(house.log)
     assert all(secret not in str(a.headers) + a.raw.decode() for a in answers)
-    house.service.lasting[1].close()
+    house.service.lasting.store.close()
     for file in house.place.state.rglob("*"):
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
     assert {line["caller"] for line in house.logged("answered")} == {"anna"}

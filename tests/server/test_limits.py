@@ -456,7 +456,7 @@ async def test_D1_without_a_queue_a_full_hop_is_left_at_once(
     assert (await house.ask(stream, ask("2", model="two"))).text == "saved"
     assert (await house.ask(stream, ask("3", model="one"))).error["code"] == "concurrency_limit"
     assert time.monotonic() - began < 2
-    assert house.service.lasting[0].queue.waiting("claude") == 0
+    assert house.service.lasting.admission.queue.waiting("claude") == 0
     go_on.now()
     assert (await first).text == "ok"
 
@@ -465,7 +465,7 @@ async def test_D1_without_a_queue_a_full_hop_is_left_at_once(
 async def test_one_busy_person_does_not_starve_the_others(open_: OpenHouse, stream: bool) -> None:
     house = await open_(claude=says("ok"), **one_slot(queue_s=20))
     busy, anna, ben = (key_of(house, name) for name in ("busy", "anna", "ben"))
-    queue = house.service.lasting[0].queue
+    queue = house.service.lasting.admission.queue
     order: list[str] = []
 
     async def one(name: str, headers: dict[str, str], n: int) -> None:
@@ -516,7 +516,7 @@ async def test_a_client_that_leaves_gives_up_its_place(open_: OpenHouse, go_on: 
     slow = turn(["init"], ["start"], go_on.wait, ["say", "ok"], ["end"])
     house = await open_(claude=slow, **one_slot(queue_s=30))
     people_ = [key_of(house, f"p{n}") for n in range(4)]
-    queue = house.service.lasting[0].queue
+    queue = house.service.lasting.admission.queue
     tasks = []
     for n, headers in enumerate(people_):
         tasks.append(asyncio.ensure_future(house.chat(ask(f"q{n}", model="one"), headers)))
@@ -537,7 +537,7 @@ async def test_the_wait_ends_when_the_provider_turns_out_to_be_held(
     spent = turn(["init"], go_on.wait, ["fail", "quota"])
     house = await open_(claude=spent, **one_slot(queue_s=30))
     tasks = [asyncio.ensure_future(house.chat(ask(f"q{n}", model="one"))) for n in range(6)]
-    queue = house.service.lasting[0].queue
+    queue = house.service.lasting.admission.queue
     await until(lambda: queue.waiting("claude") == 5, "five wait")
     go_on.now()
     answers = await asyncio.gather(*tasks)
@@ -631,8 +631,8 @@ def test_a_background_chain_that_does_not_exist_stops_the_start(serve: Serve) ->
 async def test_the_house_has_nobody_waiting_when_it_ends(open_: OpenHouse) -> None:
     house: House = await open_(claude=hangs(), **one_slot(queue_s=30))
     tasks = [asyncio.ensure_future(house.chat(ask(f"q{n}", model="one"))) for n in range(5)]
-    await until(lambda: house.service.lasting[0].queue.waiting("claude") == 4, "four wait")
+    await until(lambda: house.service.lasting.admission.queue.waiting("claude") == 4, "four wait")
     for task in tasks:
         task.cancel()
     await house.settled()
-    assert house.service.lasting[0].queue.waiting("claude") == 0
+    assert house.service.lasting.admission.queue.waiting("claude") == 0

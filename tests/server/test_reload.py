@@ -133,7 +133,7 @@ async def test_a_mistake_leaves_everything_as_it_was(
         assert why in house.logged("reload_failed")[-1]["error"]
         assert house.service is service
     assert f"{tmp_path / 'olp.toml'}:" in house.logged("reload_failed")[0]["error"]
-    admission, _ = service.lasting
+    admission = service.lasting.admission
     assert admission.slots.limits["claude"] == 4, "nothing was half done"
     assert (await house.chat()).text == "c"
 
@@ -324,3 +324,19 @@ async def test_the_signal_reads_the_file_again(serve: Serve, tmp_path: Path, pla
         assert answer.text == "x"
     served.signal(signal.SIGTERM)
     assert await asyncio.to_thread(served.wait) == 0
+
+
+async def test_kept_answers_stay_within_the_new_bounds(open_: OpenHouse, reload: Reload) -> None:
+    house = await open_(
+        claude=[says("one"), says("two")], cache={"ttl_s": 60}, chains=chain(CLAUDE)
+    )
+
+    async def asked() -> tuple[str, str]:
+        answer = await house.chat(ask("same"))
+        return answer.text, answer.headers["X-OLP-Cache"]
+
+    assert await asked() == ("one", "miss")
+    assert reload(house, cache={"ttl_s": 60}, chains=chain(CLAUDE)) == "reloaded"
+    assert await asked() == ("one", "hit")
+    assert reload(house, cache={"ttl_s": 60, "max_entries": 1, "max_bytes": 1}) == "reloaded"
+    assert await asked() == ("two", "miss")

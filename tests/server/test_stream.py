@@ -8,11 +8,13 @@ import time
 from urllib.parse import urlsplit
 
 import pytest
+from aiohttp import web
 
 from tests.conftest import OpenHouse
 from tests.fakes.plan import Turn, dies, fails, hangs, says, turn
 from tests.support import BOTH, CHAT, GoOn, ask, until
 
+HOPS = ("claude", "codex", "vibe")
 THIRTY_S = ["sleep", 30]
 
 
@@ -353,3 +355,42 @@ async def test_C1_twenty_thousand_deltas_arrive_in_order(open_: OpenHouse, strea
     answer = await house.ask(stream)
     assert answer.text.split() == [str(number) for number in range(20_000)]
     assert answer.finish == "stop"
+
+
+async def test_D3_a_client_that_takes_no_byte_at_the_very_end_is_given_up(
+    open_: OpenHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last chunk of a stream waits for the client like every other; what the answer held is
+    free again after `STALLED_S`."""
+
+    async def stuck(response: web.StreamResponse, data: bytes = b"") -> None:
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(web.StreamResponse, "write_eof", stuck)
+    monkeypatch.setattr("olp.server.endpoint.STALLED_S", 0.3)
+    house = await open_(claude=says("ok"))
+    url = urlsplit(house.url)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    body = json.dumps(ask(stream=True)).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    await asyncio.wait_for(reader.readuntil(b"[DONE]"), 10)
+    assert len(house.service.request_log.live()) == 1
+    await until(lambda: not house.service.request_log.live(), "it is given up", 5)
+    assert (await asyncio.wait_for(reader.read(), 5)).strip() == b"", "and hung up on"
+    writer.close()
+
+
+@BOTH
+@pytest.mark.parametrize("model", ["claude/sonnet", "codex/gpt-5.5", "vibe/mistral-medium-3.5"])
+async def test_N2_tools_are_never_dropped_where_the_assistant_is_to_go_on(
+    open_: OpenHouse, model: str, stream: bool
+) -> None:
+    """No session can continue its own message, and a one-shot process can be given no tools."""
+    house = await open_(providers={name: {"transport": "auto"} for name in HOPS})
+    said = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "I will"}]
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    answer = await house.ask(stream, {"model": model, "messages": said, "tools": [tool]})
+    assert (answer.status, answer.error["code"]) == (400, "unsupported_parameter")
+    assert "cannot continue its own message" in answer.error["message"]
+    assert house.plan.spawns() == {}

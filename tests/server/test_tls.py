@@ -108,6 +108,12 @@ async def test_a_renewed_certificate_is_taken_without_a_stop(
         assert server.reload(read) == "reloaded"
         second = await soon(shown(server.url, made.authority))
         assert first["serialNumber"] != second["serialNumber"]
+        make(tmp_path / "tls", [], ["localhost", "127.0.0.1"], NOW)
+        routing = structs.replace(server.config.routing, background="no-such")
+        wrong = structs.replace(server.config, routing=routing)
+        assert "does not exist here" in server.reload(lambda: (wrong, read()[1]))
+        same = await soon(shown(server.url, made.authority))
+        assert same["serialNumber"] == second["serialNumber"], "all of it or nothing"
         made.key.write_text("broken")
         assert "not a certificate and its key" in server.reload(read)
         third = await soon(shown(server.url, made.authority))

@@ -22,6 +22,6 @@ async def test_a_models_failures_and_answers_are_in_one_row(open_: OpenHouse) ->
     for _ in range(3):
         await house.chat(ask(model="one"))
     await house.settled()
-    record = house.service.lasting[1]
+    record = house.service.lasting.store
     told = UsageReport(record).usage("model", TimeRange(None, None))
     assert {name: one.requests for name, one in told.items()} == {"claude/claude-sonnet-5": 3}

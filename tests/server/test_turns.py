@@ -102,7 +102,7 @@ async def test_D3_processes_on_their_way_out_are_bounded(open_: OpenHouse, strea
     )
     answers = [await house.ask(stream, ask(f"q{n}", MODELS["claude"])) for n in range(6)]
     assert [answer.status for answer in answers] == [200] * 5 + [429]
-    slots = house.service.lasting[0].slots
+    slots = house.service.lasting.admission.slots
     assert (slots.active["claude"], slots.leaving["claude"]) == (1, 4)
     await until(lambda: not (slots.active["claude"] or slots.leaving["claude"]), "all are gone")
     assert (await house.ask(stream, ask("q4", MODELS["claude"]))).status == 200
@@ -145,7 +145,7 @@ async def test_D3_the_first_slot_of_any_hop_is_taken(
     first = [asyncio.ensure_future(house.chat(ask(f"q{m}", model=m))) for m in MODELS.values()]
     await until(lambda: len(house.plan.calls()) == 3, "every slot is taken")
     waits = asyncio.ensure_future(house.ask(stream, ask("mine")))
-    queue = house.service.lasting[0].queue
+    queue = house.service.lasting.admission.queue
     await until(lambda: queue.waiting(free) == 1, "it waits")
     assert [queue.waiting(name) for name in MODELS] == [1, 1, 1]
     go_on.now()
@@ -171,7 +171,7 @@ async def test_D3_a_full_hop_among_failed_ones_is_waited_for(
     first = asyncio.ensure_future(house.chat(ask("q", model="claude/sonnet")))
     await until(lambda: house.plan.calls(), "it runs")
     second = asyncio.ensure_future(house.ask(stream, ask("q2")))
-    queue = house.service.lasting[0].queue
+    queue = house.service.lasting.admission.queue
     await until(lambda: queue.waiting("claude") == 1, "it waits")
     assert house.plan.spawns() == {"claude": 1, "codex": 1, "vibe": 1}
     go_on.now()
@@ -192,7 +192,7 @@ async def test_D3_nobody_goes_before_those_who_wait(open_: OpenHouse, go_on: GoO
     first = asyncio.ensure_future(house.chat(ask("q", model="one")))
     await until(lambda: house.plan.calls(), "it runs")
     waits = asyncio.ensure_future(house.chat(ask("q2", model="one")))
-    queue = house.service.lasting[0].queue
+    queue = house.service.lasting.admission.queue
     await until(lambda: queue.waiting("claude") == 1, "it waits")
     late = await house.chat(ask("q3", model="two"))
     assert (late.text, late.codes) == ("passed over", ["CONCURRENCY_LIMIT"])
@@ -205,7 +205,7 @@ async def test_D3_the_wait_is_told_by_health_and_by_the_log(open_: OpenHouse, go
         claude=[stuck(go_on), says("ok")], providers={"claude": {"max_concurrent": 1}}
     )
     tasks = [asyncio.ensure_future(house.chat(ask(f"{n}", "claude/sonnet"))) for n in range(2)]
-    queue = house.service.lasting[0].queue
+    queue = house.service.lasting.admission.queue
     await until(lambda: queue.waiting("claude") == 1, "one waits")
     assert house.service.health()["providers"]["claude"]["queued"] == 1
     go_on.now()

@@ -64,9 +64,24 @@ class Cache:
         self._drop(key)
         self._kept[key] = Kept(model, tuple(events), size, now + self._config.ttl_s)
         self.size += size
+        self._fit()
+        return True
+
+    def adopt(self, config: CacheConfig) -> None:
+        """Go by other bounds from now on. What is kept stays for no longer than it was to."""
+        self._config = config
+        if not self.on:
+            self.clear()
+        self._fit()
+
+    def clear(self) -> None:
+        """Keep nothing of what there is."""
+        self._kept.clear()
+        self.size = 0
+
+    def _fit(self) -> None:
         while len(self._kept) > self._config.max_entries or self.size > self._config.max_bytes:
             self._drop(next(iter(self._kept)))
-        return True
 
     def _drop(self, key: str) -> None:
         kept = self._kept.pop(key, None)

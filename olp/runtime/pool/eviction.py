@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from olp.config import WorkersConfig
 from olp.runtime.pool.warm_process import ProviderPool, WarmProcess
-from olp.runtime.process.memory import resident_mb
 
 SPARE_S = 10.0
 """Seconds for which one more than is wanted may wait."""
@@ -35,12 +34,11 @@ def too_many(
 
 def too_large(pools: Collection[ProviderPool], config: WorkersConfig) -> Iterator[WarmProcess]:
     """What has to go so that the memory that was measured is not more than it may be."""
-    sizes = {warm: resident_mb(warm.worker.pid) for pool in pools for warm in pool.processes}
-    total = sum(sizes.values())
+    total = sum(warm.memory_mb for pool in pools for warm in pool.processes)
     for warm in _by_use(pools):
         if total <= config.max_memory_mb:
             return
-        total -= sizes[warm]
+        total -= warm.memory_mb
         yield warm
 
 

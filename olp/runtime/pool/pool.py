@@ -25,6 +25,7 @@ from olp.runtime.pool.eviction import too_large, too_many
 from olp.runtime.pool.lease import Lease
 from olp.runtime.pool.warm_process import ProviderPool, WarmProcess
 from olp.runtime.process.fleet import Fleet
+from olp.runtime.process.memory import resident_mb
 from olp.runtime.tasks import Tasks
 
 BOOT_LIMIT_S = 30.0
@@ -91,9 +92,8 @@ class Pool:
             return None
         warm.busy, warm.conversation, warm.parked = True, None, False
         if not pool.refill_due:
-            pool.refill_due = (
-                True  # later: another CLI's start would take the processor from this one
-            )
+            # Later: another CLI's start would take the processor from this one.
+            pool.refill_due = True
             asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._refill, hop.provider)
         warm.caller = conversation.caller
         return Lease(self, warm, hop, conversation, now=self._fleet.now(), goes_on=live is not None)
@@ -218,6 +218,7 @@ class Pool:
             for provider in self._pools:
                 self._refill(provider)
             self._trim()
+            await self._measure([warm for pool in self._pools.values() for warm in pool.processes])
             self._fit_memory()
 
     def _refill(self, provider: str) -> None:
@@ -254,6 +255,7 @@ class Pool:
         if worker.ready and not events and not (self._closed or outdated):
             pool.proven, pool.failures, pool.problem = True, 0, None
             pool.processes.append(warm)
+            await self._measure([warm])
             return
         await worker.close()
         if not (self._closed or outdated):
@@ -275,6 +277,11 @@ class Pool:
         """End what is dead, too old, or too much."""
         for warm in too_many(self._pools.values(), self._config, self._clock()):
             self._end(warm)
+
+    async def _measure(self, processes: Sequence[WarmProcess]) -> None:
+        """In a thread, since some systems have to be asked by a program."""
+        for warm in processes:
+            warm.memory_mb = await asyncio.to_thread(resident_mb, warm.worker.pid)
 
     def _fit_memory(self) -> None:
         for warm in too_large(self._pools.values(), self._config):

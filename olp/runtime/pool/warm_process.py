@@ -9,27 +9,43 @@ from typing import Any
 
 from olp.model import Request
 from olp.providers.base import Preparing, Session
-from olp.runtime.process.memory import resident_mb
 from olp.runtime.process.worker import Worker
 
 
 @dataclass(slots=True, eq=False)
 class WarmProcess:
-    """One such process. `kept` is what the CLI had told of itself by then (see
-    `Setting`); `conversation` is the one it last had, as it stands after its answer, and `caller`
-    is whose; `parked` says that it waits for the results of calls of the client's tools."""
+    """One such process."""
 
     provider: str
     worker: Worker
     session: Session
+
     kept: Mapping[str, str]
+    """What the CLI had told of itself when it was started (see `ProviderContext`)."""
+
     born_at: float
+    """When it was started, in steady seconds."""
+
     used_at: float = 0.0
+    """When its last answer ended, or else its start, in steady seconds."""
+
     busy: bool = False
+    """Whether it is leased."""
+
     caller: str = ""
+    """Whose conversation it has."""
+
     conversation: str | None = None
+    """The conversation that it last had, as it stands after the answer."""
+
     parked: bool = False
+    """Whether it waits for the results of calls of the client's tools."""
+
+    memory_mb: float = 0.0
+    """What it and its children had in use when it was last measured."""
+
     watch: asyncio.Task[None] | None = None
+    """Reads what it says while nobody has leased it."""
 
     def __post_init__(self) -> None:
         self.used_at = self.used_at or self.born_at
@@ -62,18 +78,33 @@ class WarmProcess:
 
 @dataclass(slots=True)
 class ProviderPool:
-    """What the pool knows of one provider. `surveyed` says that it was asked about itself, and
-    `tended` that it will be looked at in a moment."""
+    """What the pool knows of one provider."""
 
     warm: int
+    """How many should wait."""
+
     surveyed: bool = False
+    """Whether the CLI was asked about itself."""
+
     processes: list[WarmProcess] = field(default_factory=list)
+
     booting: int = 0
+    """How many are being started."""
+
     proven: bool = False
+    """Whether one was ever ready."""
+
     refill_due: bool = False
+    """Whether the number of those that wait will be looked at in a moment."""
+
     failures: int = 0
+    """How many starts in a row have failed."""
+
     not_before: float = 0.0
+    """Until when none is started, in steady seconds."""
+
     problem: str | None = None
+    """Why the last start failed."""
 
     @property
     def missing(self) -> int:
@@ -118,6 +149,6 @@ class ProviderPool:
             "conversations": sum(s.conversation is not None for s in self.processes),
             "parked": sum(s.parked for s in self.processes),
             "starting": self.booting,
-            "memory_mb": round(sum(resident_mb(s.worker.pid) for s in self.processes)),
+            "memory_mb": round(sum(s.memory_mb for s in self.processes)),
             "problem": self.problem,
         }

@@ -101,6 +101,16 @@ class Child(asyncio.SubprocessProtocol):
         return self._transport.get_returncode() if self._transport else None
 
     @property
+    def running(self) -> bool:
+        """Whether it runs at this very moment, which the loop may hear of a moment later."""
+        if self.returncode is not None:
+            return False
+        try:
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        except ChildProcessError:
+            return False  # waited for already, by the thread that tells the loop
+
+    @property
     def stderr(self) -> str:
         """The end of what it wrote to standard error."""
         return self._stderr.decode("utf-8", "replace")

@@ -99,10 +99,14 @@ class Fleet:
         info = member.provider.info
         if failed := lacking(request, info.title, info.can):
             return failed
-        oneshot = member.context.config.transport == "oneshot"
-        if oneshot and only_by_session(request):
+        if not only_by_session(request):
+            return None
+        if member.context.config.transport == "oneshot":
             told = f'{info.title} can do this with transport = "auto" alone'
             return Failed(ErrorCode.INCAPABLE, told, param="tools" if request.tools else "messages")
+        if not request.asks:
+            told = f"{info.title} cannot continue its own message beside tools, images or files"
+            return Failed(ErrorCode.INCAPABLE, told, param="messages")
         return None
 
     def can(self, hop: Hop) -> Sequence[Capability]:

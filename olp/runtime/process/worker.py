@@ -228,7 +228,7 @@ class Worker:
     def alive(self) -> bool:
         """Whether the process runs and nothing has come of it that was not read."""
         child = self._child
-        return child is not None and child.returncode is None and not self._pending
+        return child is not None and child.running and not self._pending
 
     @property
     def pid(self) -> int | None:

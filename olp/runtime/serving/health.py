@@ -5,37 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from olp.core.admission.admission import Admission
 from olp.core.admission.quota import Reading
 from olp.core.days import day_of
 from olp.core.routing.chains import Catalogue
 from olp.events import ErrorCode
 from olp.runtime.pool.pool import Pool
 from olp.runtime.process.fleet import Fleet
-from olp.runtime.usage.store import UsageStore
+from olp.runtime.serving.lasting import Lasting
 
 DOWN = frozenset({"failing", "used_up"})
 """States of a provider that cannot answer now."""
 
 
 class Health:
-    """Reports on one service. `started` and `clock` are steady seconds, `wall` epoch seconds."""
+    """Reports on one service. `clock` is steady, `wall` in epoch seconds."""
 
     def __init__(
         self,
         fleet: Fleet,
         pool: Pool,
-        admission: Admission,
-        store: UsageStore,
-        started: float,
+        lasting: Lasting,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
         self._fleet = fleet
         self._pool = pool
-        self._admission = admission
-        self._store = store
-        self._started = started
+        self._admission = lasting.admission
+        self._store = lasting.store
+        self._started = lasting.started
         self._clock = clock
         self._wall = wall
 

@@ -11,27 +11,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from olp.core.admission.admission import Admission
 from olp.core.answer.fingerprint import stamp
 from olp.core.keys.key_usage import Reservation
 from olp.core.routing.chains import Catalogue, Chain
 from olp.model import Capability, Hop, Request
 from olp.providers.base import ProviderContext
 from olp.runtime.access.caller import Caller
-from olp.runtime.access.people import People
 from olp.runtime.log import Log
 from olp.runtime.pool.pool import Pool
 from olp.runtime.process.fleet import Fleet
 from olp.runtime.serving.engine import Engine, Job, Send
 from olp.runtime.serving.health import Health
+from olp.runtime.serving.lasting import Lasting
 from olp.runtime.serving.request_plan import Plan, Planner
 from olp.runtime.serving.shared_answer import Reader, SharedAnswer
 from olp.runtime.serving.survey import Surveyed, survey_all
 from olp.runtime.tasks import Tasks
 from olp.runtime.usage.charger import UsageCharger
 from olp.runtime.usage.report import usage_for
-from olp.runtime.usage.request_log import RequestEntry, RequestLog
-from olp.runtime.usage.store import UsageStore
+from olp.runtime.usage.request_log import RequestEntry
 from olp.runtime.usage.trace import RequestTrace
 
 
@@ -60,8 +58,8 @@ class Service:
     """Answers requests and tells about itself. `watched` are the providers whose plan a threshold
     looks at.
 
-    A change of the configuration makes a new one, which goes on with the books, the record, the
-    flights and the models of the one `before`. That one is then handed over."""
+    A change of the configuration makes a new one, which goes on with what is `lasting`. The old one
+    is then handed over."""
 
     def __init__(
         self,
@@ -69,36 +67,32 @@ class Service:
         fleet: Fleet,
         pool: Pool,
         engine: Engine,
-        store: UsageStore,
-        people: People,
+        lasting: Lasting,
         planner: Planner,
         tasks: Tasks,
         log: Log,
         watched: Iterable[str] = (),
-        before: Service | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._told: dict[str, tuple[str, ...]] = dict(before._told) if before else {}
-        self.catalogue = catalogue.with_models(self._told)
+        self.lasting = lasting
+        self.catalogue = catalogue.with_models(lasting.models)
         self.log = log
         self.tasks = tasks
         self._fleet = fleet
         self._pool = pool
         self._engine = engine
-        self._admission = engine.admission
-        self._store = store
+        self._admission = lasting.admission
+        self._store = lasting.store
         self._planner = planner
-        self.people = people
+        self.people = lasting.people
         self._wall = wall
         self._clock = clock
-        self._started: float = before._started if before else clock()
-        self._began_at: int = before._began_at if before else int(wall())
-        self._shared: dict[str, SharedAnswer] = before._shared if before else {}
-        self.book: RequestLog = before.book if before else RequestLog(store, clock, wall)
-        self.book.counters.knows = self._knows
-        self._traces: dict[str, RequestTrace] = before._traces if before else {}
-        self._health = Health(fleet, pool, engine.admission, store, self._started, clock, wall)
+        self._shared = lasting.answers
+        self._traces = lasting.traces
+        self.request_log = lasting.request_log
+        self.request_log.counters.knows = self._knows
+        self._health = Health(fleet, pool, lasting, clock, wall)
         self._watched = tuple(watched)
         self._surveys: asyncio.Task[None] | None = None
 
@@ -148,7 +142,7 @@ class Service:
             began=self._clock(),
             at=self._wall(),
             background=log.fields.get("background"),
-            on_hop=self.book.counters.hop,
+            on_hop=self.request_log.counters.hop,
         )
         return Job(request, chain, caller, log, trace)
 
@@ -184,7 +178,7 @@ class Service:
             owner,
             tuple(str(hop) for hop in hops),
             # Of a model the day is not known. That of the server's start stays the same for all.
-            self._began_at,
+            self.lasting.started_at,
             min(self._engine.contexts(hops).values(), default=None),
             frozenset(ability for hop in hops for ability in self._fleet.can(hop)),
         )
@@ -230,16 +224,6 @@ class Service:
         finally:
             await self._end()
 
-    def forget(self, provider: str) -> None:
-        """What is known of a provider is no longer true: it is another account or program."""
-        self._admission.forget(provider)
-        self._told.pop(provider, None)
-
-    @property
-    def lasting(self) -> tuple[Admission, UsageStore]:
-        """What the service after this one goes on with."""
-        return self._admission, self._store
-
     def context(self, provider: str) -> ProviderContext | None:
         """Where one provider runs, if it is in use."""
         member = self._fleet.members.get(provider)
@@ -268,8 +252,8 @@ class Service:
             self._admission.contexts |= {Hop(name, model): reads for model, reads in one.contexts}
             if one.problem:
                 self.log.warn("survey_failed", provider=name)
-        self._told |= {name: one.models for name, one in told.items() if one.models}
-        self.catalogue = self.catalogue.with_models(self._told)
+        self.lasting.models.update({n: one.models for n, one in told.items() if one.models})
+        self.catalogue = self.catalogue.with_models(self.lasting.models)
         return told
 
     def clear_holds(self, provider: str | None) -> int:
@@ -279,7 +263,7 @@ class Service:
     def health(self) -> Mapping[str, Any]:
         """How the providers really are, by what their last requests did."""
         report = self._health.report(self.catalogue, self.in_flight)
-        return {**report, "live": self.book.live(), **self.people.report()}
+        return {**report, "live": self.request_log.live(), **self.people.report()}
 
     async def usage(self, caller: Caller, query: Mapping[str, str]) -> Mapping[str, Any]:
         """What the book says for `caller`; RequestError 400 if `query` cannot be understood."""
@@ -288,7 +272,7 @@ class Service:
 
     def health_for(self, caller: Caller) -> Mapping[str, Any]:
         """What a member may know of it, and what they have used."""
-        mine = {reservation.id: reservation.hops for reservation in self.models(caller)}
+        mine = {entry.id: entry.hops for entry in self.models(caller)}
         chains = {name: mine[name] for name in self.catalogue.chains if name in mine}
         return {**self._health.summary(chains), "you": self.people.used(caller)}
 
