@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import stat
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from olp.runtime.process.run_folder import marked
 
 from .house import House
 from .vendors.client import Vendors
 
-ANSWERED, LEFT, REFUSED = 6, 6, 4
+FEW = (6, 6, 4)
+MANY = (150, 100, 50)
+"""Requests that are answered, that their client leaves, and that end at a tool of claude's own."""
+
+OUTSIDE = ("cc-socks", "claude-*", "claude_*")
+"""Where claude leaves files in the system's folder for temporary files, if it uses that."""
 
 
 def found(home: Path) -> set[str]:
-    """Everything in the home of the server's user."""
-    return {str(path) for path in home.rglob("*")}
+    """Everything in the home of the server's user, and whatever claude makes outside of it."""
+    folders = [home, *(path for name in OUTSIDE for path in Path("/tmp").glob(name))]
+    return {str(path) for folder in folders for path in folder.rglob("*")}
 
 
 def alive(path: str) -> bool:
@@ -36,18 +50,76 @@ def leave(house: House) -> None:
         time.sleep(0.7)
 
 
-def test_M6_killed_claudes_leave_nothing(house: House, vendors: Vendors) -> None:
+@pytest.mark.parametrize(
+    "counts",
+    [FEW, pytest.param(MANY, marks=[pytest.mark.long, pytest.mark.timeout(1200)])],
+    ids=sum,
+)
+def test_M6_killed_claudes_leave_nothing(
+    house: House, vendors: Vendors, counts: tuple[int, int, int]
+) -> None:
+    answered, left_alone, refused = counts
     house.chat("hi [[OK]]", "claude/sonnet")  # what a first run makes for good
     before = found(house.home)
-    for _ in range(ANSWERED):
+    for _ in range(answered):
         assert house.chat("hi [[OK]]", "claude/sonnet").status == 200
-    for _ in range(REFUSED):
+    for _ in range(refused):
         assert house.chat("[[EVIL:Bash]]", "claude/sonnet").status == 502
     vendors.scenario("anthropic", "HANG")
-    for _ in range(LEFT):
+    for _ in range(left_alone):
         leave(house)
     vendors.reset()
     end = time.monotonic() + 20
     while left := [path for path in found(house.home) - before if not alive(path)]:
         assert time.monotonic() < end, left
         time.sleep(0.2)
+
+
+def run_id(house: House) -> str:
+    (file,) = (house.state / "runs").iterdir()
+    return file.name
+
+
+def table(name: str) -> Iterator[list[str]]:
+    """The lines of a table of the kernel's about the network, in columns."""
+    for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+        yield line.split()
+
+
+def listening(pid: int) -> Iterator[str]:
+    """The paths, or the ports in hexadecimal, on which `pid` listens."""
+    links = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    own = {link[8:-1] for link in links if link.startswith("socket:[")}
+    yield from (line[7] for line in table("unix") if len(line) > 7 and line[6] in own)
+    for line in (*table("tcp"), *table("tcp6")):
+        if line[3] == "0A" and line[9] in own:
+            yield line[1]
+
+
+def closed_to_others(path: str) -> bool:
+    """Whether it is a path, below a folder that is this user's alone."""
+    folders = [folder.stat() for folder in Path(path).parents] if path.startswith("/") else []
+    return any(
+        f.st_uid == os.getuid() and not f.st_mode & (stat.S_IRWXG | stat.S_IRWXO) for f in folders
+    )
+
+
+def test_M4_nobody_else_reaches_a_socket_of_claude(house: House, vendors: Vendors) -> None:
+    """A running claude listens for its user's other claudes."""
+    vendors.scenario("anthropic", "HANG")
+    asking = threading.Thread(target=leave, args=[house])
+    asking.start()
+    time.sleep(0.6)
+    claudes = [pid for pid in marked(run_id(house)) if b"claude" in command_of(pid)]
+    sockets = [path for pid in claudes for path in listening(pid)]
+    asking.join()
+    vendors.reset()
+    assert claudes and sockets, "it listens no more: docs/security.md says that it does"
+    assert [path for path in sockets if not closed_to_others(path)] == []
+
+
+def command_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
