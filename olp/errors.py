@@ -40,7 +40,8 @@ class RequestError(OLPError):
     """A request that is answered without asking any provider.
 
     `status` is the HTTP status, `code` the machine-readable reason in the public API's own words,
-    `param` the path of the offending field (`messages[2].content`).
+    `param` the path of the offending field (`messages[2].content`), or a `Field` where
+    no dialect has found it.
     """
 
     def __init__(

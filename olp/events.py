@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from olp.model import Field
+
 
 class ErrorCode(StrEnum):
     """Every way an attempt can fail, by the code that clients, headers and logs show."""
@@ -144,7 +146,7 @@ class Failed:
     `detail` is one line for a person, `status` the vendor's HTTP status where one is known,
     `resets_at` epoch seconds when the vendor will serve again, `model_limit` whether the limit is
     the model's alone, `request_limit` whether it is of requests like this one alone (nothing is
-    held then), `param` the parameter of the request that is at fault.
+    held then), `field` the part of the request that is at fault.
     `by_model` says that the model's own wish led to it, which any prompt can bring about: the
     provider is none the worse for it. `living` says that the CLI had not died: what it had said by
     then is no answer that only lacks its end.
@@ -156,7 +158,7 @@ class Failed:
     resets_at: float | None = None
     model_limit: bool = False
     request_limit: bool = False
-    param: str | None = None
+    field: Field | None = None
     by_model: bool = False
     living: bool = False
 

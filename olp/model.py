@@ -147,6 +147,16 @@ class Tool:
     parameters: Mapping[str, Any]
 
 
+class Field(StrEnum):
+    """The part of a request that an error is about. Each dialect has its own name for it."""
+
+    MODEL = "model"
+    MESSAGES = "messages"
+    TOOLS = "tools"
+    FORCED_CALL = "forced_call"
+    SCHEMA = "schema"
+
+
 class Capability(StrEnum):
     """What a request may need that not every CLI can do."""
 
@@ -276,3 +286,17 @@ class Launch:
     grace_s: float = 5.0
     socket: str = ""
     leaves: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """One name that a client may ask for, and the hops behind it. `can` is what at least one of
+    these can do, `context` the tokens that each of them can read whose model is known in this;
+    `created` is in epoch seconds."""
+
+    id: str
+    owned_by: str
+    hops: tuple[str, ...]
+    created: int = 0
+    context: int | None = None
+    can: frozenset[Capability] = frozenset()

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from functools import partial
 
 from aiohttp import web
 
 from olp import __version__
 from olp.config import Config
+from olp.dialects import all_dialects, dialect_at
+from olp.dialects.base import Dialect, Route, Serves
 from olp.errors import RequestError
-from olp.model import Capability
 from olp.runtime.log import described
-from olp.runtime.serving.service import ModelEntry, Service
+from olp.runtime.serving.service import Service
 from olp.server import headers
 from olp.server.auth import Gatekeeper, check_owner
 from olp.server.connect import ConnectPage
-from olp.server.elsewhere import nothing_at
-from olp.server.endpoint import ChatEndpoint
+from olp.server.endpoint import AnswerEndpoint
 from olp.server.insight import Insight
 from olp.server.reply import REPLY, Reply, json_response
 from olp.server.throttle import Throttle
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-CHAT = "/v1/chat/completions"
-
 
 class Server:
     """The routes over one service at a time."""
 
     def __init__(self, service: Service, config: Config) -> None:
+        self._dialects = all_dialects()
         self._in_flight: dict[str, int] = {}
         self._throttle = Throttle()
         self._max_body = int(config.server.max_body_mb * 1024 * 1024)
@@ -41,7 +41,7 @@ class Server:
         they began with."""
         self._service = service
         self._gatekeeper = Gatekeeper(config.server, service.people, self._throttle, service.log)
-        self._chat = ChatEndpoint(service, self._gatekeeper, config, self._in_flight)
+        self._answers = AnswerEndpoint(service, self._gatekeeper, config, self._in_flight)
         self._insight = Insight(service, self._gatekeeper, config)
         self._page = ConnectPage(service, self._gatekeeper)
 
@@ -51,9 +51,7 @@ class Server:
         app = web.Application(middlewares=[self._frame], client_max_size=self._max_body)
         app.on_response_prepare.append(self._stamp)
         routes: Sequence[tuple[str, str, Handler]] = (
-            ("POST", CHAT, self._chat_completions),
-            ("GET", "/v1/models", self._models),
-            ("GET", "/v1/models/{id:.+}", self._model),
+            *(self._route(one, route) for one in self._dialects for route in one.routes),
             ("GET", "/healthz", self._healthz),
             ("GET", "/health", self._health),
             ("GET", "/connect", self._connect),
@@ -69,6 +67,21 @@ class Server:
         app.router.add_route("*", ANYWHERE, self._nowhere, expect_handler=_later)
         return app
 
+    def _route(self, dialect: Dialect, route: Route) -> tuple[str, str, Handler]:
+        """A dialect's route. Its errors are in that dialect's words, wherever it lies."""
+        handlers: dict[Serves, Handler] = {
+            Serves.ANSWER: self._answer,
+            Serves.MODELS: self._models,
+            Serves.MODEL: self._model,
+            Serves.LOCAL: partial(self._local, route),
+        }
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            request[REPLY].dialect = dialect
+            return await handlers[route.serves](request)
+
+        return route.method, route.path, handle
+
     def metrics_application(self) -> web.Application:
         """Only /metrics, and without a key: for an address that the owner sets apart for it."""
         app = web.Application(middlewares=[self._frame])
@@ -80,7 +93,7 @@ class Server:
     @web.middleware
     async def _frame(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Give the request its reply, and turn whatever goes wrong into an error of this API."""
-        reply = request[REPLY] = Reply()
+        reply = request[REPLY] = Reply(dialect_at(request.path, self._dialects))
         try:
             _check_expectation(request)
             if request.method == "OPTIONS":
@@ -123,7 +136,7 @@ class Server:
         self._gatekeeper.check_surroundings(request)
         methods = await _methods_at(request)
         if not methods:
-            raise nothing_at(request.path, _paths(request))
+            raise _nothing_at(request.path, _paths(request), self._dialects)
         response = web.Response(status=204, headers={"Allow": methods})
         if "Origin" in request.headers:
             wanted = request.headers.get("Access-Control-Request-Headers", "*")
@@ -132,8 +145,14 @@ class Server:
             response.headers["Access-Control-Max-Age"] = "600"
         return response
 
-    async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
-        return await self._chat.post(request)
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        return await self._answers.post(request)
+
+    async def _local(self, route: Route, request: web.Request) -> web.StreamResponse:
+        await self._gatekeeper.check(request)
+        body = await self._answers.body(request)
+        assert route.local is not None
+        return json_response(route.local(dict(request.match_info), body))
 
     async def _connect(self, request: web.Request) -> web.Response:
         return await self._page.get(request)
@@ -149,16 +168,16 @@ class Server:
 
     # --- the small routes ----------------------------------------------------------------------
 
-    async def _models(self, request: web.Request) -> web.Response:
+    async def _models(self, request: web.Request) -> web.StreamResponse:
         caller = await self._gatekeeper.check(request)
-        data = [_model(entry) for entry in self._service.models(caller)]
-        return json_response({"object": "list", "data": data})
+        return json_response(request[REPLY].dialect.models(self._service.models(caller)))
 
-    async def _model(self, request: web.Request) -> web.Response:
+    async def _model(self, request: web.Request) -> web.StreamResponse:
         caller = await self._gatekeeper.check(request)
         request[REPLY].model = request.match_info["id"]
         caller.check_model(request.match_info["id"])
-        return json_response(_model(self._service.model(request.match_info["id"])))
+        entry = self._service.model(request.match_info["id"])
+        return json_response(request[REPLY].dialect.model(entry))
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return json_response({"status": "alive"})
@@ -180,13 +199,15 @@ class Server:
 
     async def _root(self, request: web.Request) -> web.Response:
         await self._gatekeeper.check(request)
-        return json_response({"name": "olp", "version": __version__, "openai_base": "/v1"})
+        return json_response(
+            {"name": "olp", "version": __version__, **dict(one.base for one in self._dialects)}
+        )
 
     async def _nowhere(self, request: web.Request) -> web.Response:
         await self._gatekeeper.check(request)
         if methods := await _methods_at(request):
             raise _not_possible(request.method, methods)
-        raise nothing_at(request.path, _paths(request))
+        raise _nothing_at(request.path, _paths(request), self._dialects)
 
 
 def _check_expectation(request: web.Request) -> None:
@@ -223,18 +244,16 @@ def _paths(request: web.Request) -> list[str]:
     return [resource.canonical for resource in _resources(request)]
 
 
-def _model(entry: ModelEntry) -> dict[str, Any]:
-    """One model as clients look for it. How much it reads has a name in each of them."""
-    reads = ("context_length", "context_window", "max_model_len")
-    return {
-        "id": entry.id,
-        "object": "model",
-        "created": entry.created,
-        "owned_by": entry.owned_by,
-        **({} if entry.context is None else dict.fromkeys(reads, entry.context)),
-        "capabilities": {ability.value: ability in entry.can for ability in Capability},
-        "olp_hops": entry.hops,
-    }
+def _nothing_at(path: str, known: Sequence[str], dialects: Sequence[Dialect]) -> RequestError:
+    """The 404 for `path`. `known` are the paths that there are."""
+    if told := next(filter(None, (one.absent(path) for one in dialects)), None):
+        return RequestError(f"{told}.", status=404, code="unsupported_endpoint")
+    bases = [one.base[1] for one in dialects]
+    tried = [path.lower(), *(f"{base}{path.lower()}" for base in bases)]
+    near = [n for one in tried for n in difflib.get_close_matches(one[:256], known, 1, 0.6)]
+    hint = f"did you mean {near[0]}?" if near else f"the API is under {' or '.join(bases)}"
+    told = f"there is nothing at {headers.safe(path, 80)}; {hint}"
+    return RequestError(told, status=404, code="not_found")
 
 
 def _in_our_words(

@@ -17,9 +17,9 @@ from olp.connect import all_clients
 from olp.connect.base import ANY_KEY, PLACEHOLDER, Target
 from olp.connect.page import HEADERS, page
 from olp.errors import RequestError
-from olp.model import Capability
+from olp.model import Capability, ModelEntry
 from olp.runtime.access.caller import Caller
-from olp.runtime.serving.service import ModelEntry, Service
+from olp.runtime.serving.service import Service
 from olp.server.auth import Gatekeeper
 
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")

@@ -15,6 +15,7 @@ from typing import Protocol
 from aiohttp import http_exceptions, web
 from aiohttp.http import HttpVersion11
 
+from olp.dialects import all_dialects
 from olp.errors import RequestError
 from olp.server.reply import Reply
 
@@ -170,7 +171,7 @@ class Connection(web.RequestHandler):
             raise ConnectionError("half an answer is out")
         if not isinstance(exc, http_exceptions.HttpProcessingError):
             self.log_exception("unexpected", exc_info=exc)
-        reply = Reply()
+        reply = Reply(all_dialects()[0])
         response = reply.error(_told(exc))
         reply.stamp(response)
         response.headers["Server"] = "olp"

@@ -1,11 +1,11 @@
-"""POST /v1/chat/completions, from the body to the last byte."""
+"""The answer of a chain in any dialect, from the body to the last byte."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -14,9 +14,10 @@ from aiohttp import web
 from aiohttp.http import HttpVersion11
 
 from olp.config import Config
-from olp.dialects import openai_chat
+from olp.dialects.base import Bounds, Dialect, Encoder, Order
 from olp.errors import RequestError
 from olp.events import Answering, Done, Failed, Output, Refused
+from olp.model import Request
 from olp.runtime.serving.fetch import Fetcher
 from olp.runtime.serving.service import Service
 from olp.runtime.serving.shared_answer import BrokenOff, Reader
@@ -25,9 +26,6 @@ from olp.server import headers
 from olp.server.auth import Caller, Gatekeeper, refuse_key_in
 from olp.server.connection import GO_ON, STALLED_S, unsupported_encoding
 from olp.server.reply import JSON, REPLY, Reply
-
-DIALECT = "openai-chat"
-"""What the book calls the API that is spoken here."""
 
 READERS = 2
 """Threads that read requests which are not read in passing."""
@@ -39,8 +37,8 @@ ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
 """What the HTTP library unpacks. It refuses by itself those of them for which it lacks a module."""
 
 
-class ChatEndpoint:
-    """The OpenAI chat completions API over one service. `in_air` counts each caller's requests."""
+class AnswerEndpoint:
+    """Answers over one service. `in_flight` counts each caller's requests."""
 
     def __init__(
         self, service: Service, gatekeeper: Gatekeeper, config: Config, in_flight: dict[str, int]
@@ -56,17 +54,17 @@ class ChatEndpoint:
     async def post(self, http: web.Request) -> web.StreamResponse:
         """The whole way of one request, as the server sees it."""
         reply = http[REPLY]
+        dialect = reply.dialect
         caller = await self._gatekeeper.check(http)
-        entry = self._service.request_log.entry(reply.id, caller, DIALECT)
+        entry = self._service.request_log.entry(reply.id, caller, dialect.name)
         with entry, self._counted(caller):
-            body = await self._body(http)
+            body = await self.body(http)
             entry.bytes_in = len(body)
-            asked = openai_chat.model_in(body)
+            asked = dialect.model_in(body)
             refuse_key_in(asked, "`model`")
             reply.model = entry.asked = asked
-            order = await self._decoded(body)
-            order = _with_wishes(order, http)
-            plan = self._service.plan(order.request, caller)
+            order = await self._decoded(dialect, body, http.match_info)
+            plan = self._service.plan(_with_wishes(order.request, http), caller)
             log = self._service.log.bind(
                 request_id=reply.id, caller=caller.name, background=plan.background
             )
@@ -78,7 +76,8 @@ class ChatEndpoint:
                     answer = _Answer(self, http, reply, order, caller, reader, entry)
                     return await (answer.stream() if order.request.stream else answer.whole())
 
-    async def _body(self, http: web.Request) -> bytes:
+    async def body(self, http: web.Request) -> bytes:
+        """What the client sends, within the bounds of size and time; RequestError 4xx."""
         if http.headers.get("Content-Encoding", "identity").lower() not in ENCODINGS:
             raise unsupported_encoding()
         if http.content.is_eof():
@@ -97,14 +96,10 @@ class ChatEndpoint:
                 f"the request was not sent within {limit:g} s", status=408, code="request_timeout"
             ) from None
 
-    async def _decoded(self, body: bytes) -> openai_chat.Order:
-        decode = partial(
-            openai_chat.decode,
-            body,
-            max_messages=self._config.server.max_messages,
-            max_media=self._config.images.max_count,
-            links=self._config.images.fetch,
-        )
+    async def _decoded(self, dialect: Dialect, body: bytes, variables: Mapping[str, str]) -> Order:
+        server, images = self._config.server, self._config.images
+        bounds = Bounds(server.max_messages, images.max_count, links=images.fetch)
+        decode = partial(dialect.decode, body, bounds, dict(variables))
         # A schema may take a second to check, and images some time to unpack, in which the others
         # must be served. A name may be written with an escape.
         slow = len(body) > LARGE or b"schema" in body or b"parameters" in body or b"\\u" in body
@@ -145,10 +140,10 @@ class _Answer:
 
     def __init__(
         self,
-        endpoint: ChatEndpoint,
+        endpoint: AnswerEndpoint,
         http: web.Request,
         reply: Reply,
-        order: openai_chat.Order,
+        order: Order,
         caller: Caller,
         reader: Reader,
         entry: RequestEntry,
@@ -161,7 +156,7 @@ class _Answer:
         self._reader = reader
         self._entry = entry
         self._created = int(time.time())
-        self._id = f"chatcmpl-{reply.id}"
+        self._dialect = reply.dialect
 
     async def whole(self) -> web.Response:
         """The complete answer as one JSON body."""
@@ -175,7 +170,7 @@ class _Answer:
             return self._refusal(outputs[-1])
         head = outputs[0]
         assert isinstance(head, Answering)
-        body = openai_chat.whole(self._order, outputs, id=self._id, created=self._created)
+        body = self._dialect.whole(self._order, outputs, id=self._reply.id, created=self._created)
         self._entry.bytes_out = len(body)
         return web.Response(body=body, content_type=JSON, headers=self._headers(head, outputs))
 
@@ -189,7 +184,7 @@ class _Answer:
         if isinstance(head, Refused):
             return self._refusal(head)
         assert isinstance(head, Answering)
-        encoder = openai_chat.StreamEncoder(self._order, id=self._id, created=self._created)
+        encoder = self._dialect.encoder(self._order, id=self._reply.id, created=self._created)
         response = web.StreamResponse(headers=self._headers(head, outputs))
         response.content_type = encoder.media_type
         response.headers["Cache-Control"] = "no-cache"
@@ -207,9 +202,7 @@ class _Answer:
             await response.write_eof()
         return response
 
-    async def _next(
-        self, response: web.StreamResponse, encoder: openai_chat.StreamEncoder
-    ) -> Sequence[Output]:
+    async def _next(self, response: web.StreamResponse, encoder: Encoder) -> Sequence[Output]:
         while True:
             try:
                 async with asyncio.timeout(self._endpoint.keepalive_s):
@@ -225,7 +218,7 @@ class _Answer:
     async def _write(
         self,
         response: web.StreamResponse,
-        encoder: openai_chat.StreamEncoder,
+        encoder: Encoder,
         outputs: Sequence[Output],
     ) -> None:
         data = b"".join(map(encoder.event, outputs))
@@ -248,7 +241,7 @@ class _Answer:
     def _refusal(self, end: Refused) -> web.Response:
         more = headers.refused(end, show_detail=self._detail)
         more |= headers.ignored(self._order.request.ignored)
-        body = openai_chat.refused_body(end)
+        body = self._dialect.refused(end)
         self._entry.bytes_out = len(body)
         return web.Response(
             body=body,
@@ -272,8 +265,8 @@ def _apology(error: BrokenOff) -> RequestError:
     )
 
 
-def _with_wishes(order: openai_chat.Order, http: web.Request) -> openai_chat.Order:
-    """The order with what its headers ask for."""
+def _with_wishes(request: Request, http: web.Request) -> Request:
+    """`request` with what its headers ask for."""
     substitution = http.headers.get("X-OLP-Substitution", "").strip().lower()
     if substitution not in ("", "allow", "forbid"):
         raise RequestError(
@@ -282,6 +275,5 @@ def _with_wishes(order: openai_chat.Order, http: web.Request) -> openai_chat.Ord
     no_cache = "no-cache" in http.headers.get("Cache-Control", "").lower()
     forbid = substitution == "forbid"
     if not (forbid or no_cache):
-        return order
-    request = dataclasses.replace(order.request, forbid_substitution=forbid, no_cache=no_cache)
-    return dataclasses.replace(order, request=request)
+        return request
+    return dataclasses.replace(request, forbid_substitution=forbid, no_cache=no_cache)

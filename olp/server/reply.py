@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from olp.dialects import openai_chat
+from olp.dialects.base import Dialect
 from olp.errors import RequestError
 from olp.server import headers
 
@@ -18,10 +18,11 @@ JSON = "application/json"
 
 
 class Reply:
-    """What all responses to one HTTP request share. `model` is the one asked for, once known;
-    `begun` tells that the first byte of a response is about to go out."""
+    """What all responses to one HTTP request share. `dialect` words its errors; `model` is the one
+    asked for, once known; `begun` says that the first byte of a response is about to go out."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
         self.id = f"{random.getrandbits(64):016x}"  # no secret, and no call of the system
         self.model = ""
         self.begun = False
@@ -39,9 +40,8 @@ class Reply:
 
     def error(self, error: RequestError) -> web.Response:
         """The response for a request that asks no provider."""
-        response = web.Response(
-            body=openai_chat.request_error_body(error), status=error.status, content_type=JSON
-        )
+        body = self.dialect.error(error)
+        response = web.Response(body=body, status=error.status, content_type=JSON)
         response.headers.update(dict(error.headers))
         return response
 

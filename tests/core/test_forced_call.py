@@ -266,8 +266,8 @@ ALL = tuple(Capability)
     ("request_", "ability", "param"),
     [
         (asked(), Capability.TOOLS, "tools"),
-        (asked("count"), Capability.SCHEMA, "tool_choice"),
-        (Request("m", (USER,), format=JsonFormat(WORD)), Capability.SCHEMA, "response_format"),
+        (asked("count"), Capability.SCHEMA, "forced_call"),
+        (Request("m", (USER,), format=JsonFormat(WORD)), Capability.SCHEMA, "schema"),
         (Request("m", (PNG,)), Capability.IMAGES, "messages"),
         (Request("m", (PDF,)), Capability.FILES, "messages"),
     ],
@@ -278,7 +278,7 @@ def test_N2_what_a_hop_cannot_do_is_named(
     assert lacking(request_, "It", ALL) is None
     failed = lacking(request_, "It", [one for one in ALL if one is not ability])
     assert failed is not None
-    assert (failed.code, failed.param) == (ErrorCode.INCAPABLE, param)
+    assert (failed.code, failed.field) == (ErrorCode.INCAPABLE, param)
     assert failed.detail.startswith("It cannot ")
 
 

@@ -87,7 +87,8 @@ class Stage:
     def _alive(self) -> list[int]:
         try:
             with open(self._record, encoding="utf-8") as file:
-                lines = [json.loads(line) for line in file]
+                whole = file.read().split("\n")[:-1]  # another process may be writing the last
+                lines = [json.loads(line) for line in whole]
         except FileNotFoundError:
             return []
         pids = [line["pid"] for line in lines if line["what"] == "started"]

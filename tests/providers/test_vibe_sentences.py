@@ -275,4 +275,4 @@ def test_N1_what_it_does_not_take_of_a_client_counts_against_nobody(words: str) 
     error = {"message": words, "code": "internal_error"}
     (failed,) = waiting.tell(id=3, error=error)
     assert isinstance(failed, Failed)
-    assert (failed.code, failed.param) == (INCAPABLE, "tools")
+    assert (failed.code, failed.field) == (INCAPABLE, "tools")

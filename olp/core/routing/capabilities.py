@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from olp.events import ErrorCode, Failed
-from olp.model import Capability, Request
+from olp.model import Capability, Field, Request
 
 _TOLD = {
     Capability.TOOLS: "be offered tools",
@@ -17,9 +17,9 @@ _TOLD = {
 
 def lacking(request: Request, name: str, can: Sequence[Capability]) -> Failed | None:
     """Why the CLI called `name`, which can do what `can` says, cannot be asked; None if it can."""
-    for ability, param in _needs(request):
+    for ability, field in _needs(request):
         if ability not in can:
-            return Failed(ErrorCode.INCAPABLE, f"{name} cannot {_TOLD[ability]}", param=param)
+            return Failed(ErrorCode.INCAPABLE, f"{name} cannot {_TOLD[ability]}", field=field)
     return None
 
 
@@ -35,13 +35,13 @@ def only_by_session(request: Request) -> bool:
     return bool(tools) or any(message.media for message in request.messages)
 
 
-def _needs(request: Request) -> Iterator[tuple[Capability, str]]:
-    """Each with the parameter that asks for it."""
+def _needs(request: Request) -> Iterator[tuple[Capability, Field]]:
+    """Each with the part of the request that asks for it."""
     if request.must_call:
-        yield Capability.SCHEMA, "tool_choice"
+        yield Capability.SCHEMA, Field.FORCED_CALL
     elif request.tools:
-        yield Capability.TOOLS, "tools"
+        yield Capability.TOOLS, Field.TOOLS
     if request.format is not None and request.format.schema is not None:
-        yield Capability.SCHEMA, "response_format"
+        yield Capability.SCHEMA, Field.SCHEMA
     for media in (media for message in request.messages for media in message.media):
-        yield (Capability.IMAGES if media.is_image else Capability.FILES), "messages"
+        yield (Capability.IMAGES if media.is_image else Capability.FILES), Field.MESSAGES

@@ -14,7 +14,7 @@ from typing import Literal
 
 from olp.config import ChainConfig, Config, Thresholds
 from olp.errors import RequestError
-from olp.model import MAX_HOPS, Hop, is_model_id
+from olp.model import MAX_HOPS, Field, Hop, is_model_id
 
 AUTO = "auto"
 
@@ -102,7 +102,7 @@ class Catalogue:
             f"The model {shown!r} does not exist here. {hint}GET /v1/models lists every name.",
             status=404,
             code="model_not_found",
-            param="model",
+            param=Field.MODEL,
         )
 
     def near(self, name: str) -> str | None:

@@ -44,7 +44,7 @@ from olp.events import (
     Text,
     TriggerType,
 )
-from olp.model import Hop
+from olp.model import Field, Hop
 
 HOP_NEEDS_S = 10.0
 """A hop is not started with less time than this left: no CLI's answer could still arrive."""
@@ -251,7 +251,7 @@ class Walk:
             return None
         known = f"{reads:,} tokens" if reads else "not known to be larger"
         said = f"its context is {known}; the request is too long for {self._needs:,} tokens"
-        return Failed(ErrorCode.INCAPABLE, said, param="messages")
+        return Failed(ErrorCode.INCAPABLE, said, field=Field.MESSAGES)
 
     # --- an attempt's events -------------------------------------------------------------------
 

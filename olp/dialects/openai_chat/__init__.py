@@ -7,9 +7,13 @@ from olp.dialects.openai_chat.answer import (
     request_error_body,
     whole,
 )
+from olp.dialects.openai_chat.dialect import OpenAIChat
 from olp.dialects.openai_chat.request import Order, decode, model_in
 
+DIALECT = OpenAIChat()
+
 __all__ = [
+    "DIALECT",
     "Order",
     "StreamEncoder",
     "decode",

@@ -24,6 +24,7 @@ from olp.events import (
     Text,
     Usage,
 )
+from olp.model import Field
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
@@ -190,13 +191,23 @@ _TYPES = {
 }
 
 
+_PARAMS = {Field.FORCED_CALL: "tool_choice", Field.SCHEMA: "response_format"}
+"""What this API calls the parts of a request, where it has another name."""
+
+
+def _param(field: str | None) -> str | None:
+    return _PARAMS.get(field, str(field)) if isinstance(field, Field) else field
+
+
 def error_body(failed: Failed, advice: str = "") -> dict[str, Any]:
     """The error object for a failure of a provider."""
     kind, code = _TYPES.get(failed.code, ("server_error", failed.code.lower()))
     message = f"{failed.code}: {failed.detail}"
     if advice:
         message = f"{message.rstrip('.')}. What to do: {advice}."
-    return {"error": {"message": message, "type": kind, "param": failed.param, "code": code}}
+    return {
+        "error": {"message": message, "type": kind, "param": _param(failed.field), "code": code}
+    }
 
 
 def refused_body(refused: Refused) -> bytes:
@@ -214,7 +225,7 @@ def request_error_body(error: RequestError) -> bytes:
             "error": {
                 "message": error.message,
                 "type": kind,
-                "param": error.param,
+                "param": _param(error.param),
                 "code": error.code,
             }
         }

@@ -29,6 +29,7 @@ from olp.events import (
     Usage,
     Window,
 )
+from olp.model import Field
 from olp.providers.base import CloseInput, Exit, Halt, Step, Write, ended, login_hint, tried
 from olp.providers.claude.bridge import SERVER
 from olp.providers.claude.info import INFO, SCHEMA_TOOL, usage_of
@@ -190,7 +191,7 @@ class Driver:
         """The CLI leaves out, without a word, a tool that it does not like."""
         for name in self._names.missing(tools):
             what = f"claude does not take the tool {name!r} as it is described"
-            return [Failed(ErrorCode.INCAPABLE, what, param="tools"), Halt()]
+            return [Failed(ErrorCode.INCAPABLE, what, field=Field.TOOLS), Halt()]
         return []
 
     def _known(self, tool: str) -> bool:

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from olp.events import Done, ErrorCode, Failed, Finish, Reads, Reasoning, Started, Text, Usage
-from olp.model import Media, Message, Request, Role
+from olp.model import Field, Media, Message, Request, Role
 from olp.providers.base import Halt, Ready, Step, Write, ended, tried
 from olp.providers.shared.transcript import numbered, system_of, transcript
 from olp.providers.shared.wire import count, line_of, rows, table, text, whole
@@ -275,7 +275,7 @@ class Run:
         """It does not take what it was told. Of what nothing is known, the client's tools are."""
         failed = self._failed(error)
         if failed.code is ErrorCode.UNKNOWN and self.wanted.tools:
-            return replace(failed, code=ErrorCode.INCAPABLE, param="tools")
+            return replace(failed, code=ErrorCode.INCAPABLE, field=Field.TOOLS)
         return failed
 
     def _failed(self, error: Mapping[str, Any]) -> Failed:

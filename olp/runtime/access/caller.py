@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from olp.core.keys.key import Key
 from olp.errors import RequestError
-from olp.model import Message, Request, Role
+from olp.model import Field, Message, Request, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Caller:
                 f"This key may ask for {', '.join(self.key.chains)}, and for nothing else.",
                 status=403,
                 code="chain_not_allowed",
-                param="model",
+                param=Field.MODEL,
                 headers=(("x-should-retry", "false"),),
             )
 

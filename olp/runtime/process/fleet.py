@@ -10,7 +10,7 @@ from pathlib import Path
 from olp.core.routing.capabilities import able, lacking, only_by_session
 from olp.core.routing.walk import Timeouts
 from olp.events import ErrorCode, Failed
-from olp.model import Capability, Hop, Request
+from olp.model import Capability, Field, Hop, Request
 from olp.providers.base import Provider, ProviderContext, Session
 from olp.runtime.process import survey_files as kept
 from olp.runtime.process.worker import RunFolders, Worker
@@ -103,10 +103,12 @@ class Fleet:
             return None
         if member.context.config.transport == "oneshot":
             told = f'{info.title} can do this with transport = "auto" alone'
-            return Failed(ErrorCode.INCAPABLE, told, param="tools" if request.tools else "messages")
+            return Failed(
+                ErrorCode.INCAPABLE, told, field=Field.TOOLS if request.tools else Field.MESSAGES
+            )
         if not request.asks:
             told = f"{info.title} cannot continue its own message beside tools, images or files"
-            return Failed(ErrorCode.INCAPABLE, told, param="messages")
+            return Failed(ErrorCode.INCAPABLE, told, field=Field.MESSAGES)
         return None
 
     def can(self, hop: Hop) -> Sequence[Capability]:

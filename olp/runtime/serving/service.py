@@ -7,14 +7,13 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from olp.core.answer.fingerprint import stamp
 from olp.core.keys.key_usage import Reservation
 from olp.core.routing.chains import Catalogue, Chain
-from olp.model import Capability, Hop, Request
+from olp.model import Hop, ModelEntry, Request
 from olp.providers.base import ProviderContext
 from olp.runtime.access.caller import Caller
 from olp.runtime.log import Log
@@ -31,21 +30,6 @@ from olp.runtime.usage.charger import UsageCharger
 from olp.runtime.usage.report import usage_for
 from olp.runtime.usage.request_log import RequestEntry
 from olp.runtime.usage.trace import RequestTrace
-
-
-@dataclass(frozen=True, slots=True)
-class ModelEntry:
-    """One name that a client may ask for, and the hops behind it. `can` is what at least one of
-    these can do, `context` the tokens that each of them can read whose model is known in this;
-    `created` is in epoch seconds."""
-
-    id: str
-    owned_by: str
-    hops: tuple[str, ...]
-    created: int = 0
-    context: int | None = None
-    can: frozenset[Capability] = frozenset()
-
 
 SURVEY_AFTER_S = 0.5
 """Seconds after the start at which the CLIs are asked about themselves for the first time."""

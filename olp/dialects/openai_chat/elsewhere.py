@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping
-
-from olp.errors import RequestError
-from olp.server import headers
+from collections.abc import Mapping
 
 _CHAT = "OLP answers chats alone, at POST /v1/chat/completions"
 _NONE = "none of its CLIs can do that"
@@ -51,14 +47,9 @@ _UNKNOWN: Mapping[str, str] = {
 """By the first word of the path behind /v1."""
 
 
-def nothing_at(path: str, known: Iterable[str]) -> RequestError:
-    """The 404 for `path`. `known` are the paths that there are."""
+def absent(path: str) -> str | None:
+    """What OLP does instead of what other servers have at `path`."""
     words = [word for word in path.lower().split("/") if word]
     while words[:1] == ["v1"]:
         words = words[1:]
-    if words and words[0] in _UNKNOWN:
-        return RequestError(f"{_UNKNOWN[words[0]]}.", status=404, code="unsupported_endpoint")
-    near = difflib.get_close_matches(f"/v1/{'/'.join(words)}"[:256], list(known), n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}?" if near else "the API is under /v1"
-    told = f"there is nothing at {headers.safe(path, 80)}; {hint}"
-    return RequestError(told, status=404, code="not_found")
+    return _UNKNOWN.get(words[0]) if words else None
