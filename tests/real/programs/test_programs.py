@@ -159,7 +159,10 @@ def test_opencode_makes_a_long_conversation_shorter(
     """It knows the limit: near it, it asks for a summary before it goes on."""
     model, program = MODELS["claude"], BY_NAME["opencode"]
     family.connect("opencode", model, home)
-    vendors.usage(input_tokens=190_000)
+    written = (home / ".config" / "opencode" / "opencode.json").read_text("utf-8")
+    limit = re.search(r'"context": *(\d+)', written)
+    assert limit, written
+    vendors.usage(input_tokens=int(limit[1]) * 95 // 100)
     job = Job(repo, model, program.order(str(repo / FILE), picture=False), False)
     arguments, given = program.command(job)
     with ThreadPoolExecutor() as pool:
