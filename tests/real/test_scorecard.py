@@ -35,12 +35,3 @@ async def test_P_what_breaks_in_mid_stream_never_looks_whole(clis: Clis) -> None
     faults = [fault for fault in FAULTS if fault.id in QUICK]
     cells = await play_all(faults, ways(CHAINS, ["auto"]), found, AT_ONCE)
     assert (short_of(cells, []), as_written(cells)) == ([], [])
-
-
-@pytest.mark.long
-@pytest.mark.timeout(3600)
-async def test_P_the_whole_card(clis: Clis) -> None:
-    found = {name: clis.need(name) for name in HOPS}
-    on = ways(CHAINS, TRANSPORTS)
-    cells = await play_all(FAULTS, on, found, AT_ONCE)
-    assert (short_of(cells, on), as_written(cells)) == ([], [])
