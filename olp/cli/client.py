@@ -17,6 +17,7 @@ import click
 from olp.cli import compose as house
 from olp.config import Config
 from olp.errors import OLPError
+from olp.host import lan
 from olp.host.tls import trusting
 from olp.runtime.access.local_server import LocalServer, local_servers
 
@@ -124,9 +125,8 @@ def _candidates(
 
 def _configured(config: Config, port: int) -> LocalServer:
     """The server as the configuration has it; its token is unknown."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(config.server.host, config.server.host)
+    address = lan.url_host(lan.reached_at(config.server.host))
     cert = config.server.tls_cert
-    address = f"[{host}]" if ":" in host else host
     return LocalServer(port, "", f"{'https' if cert else 'http'}://{address}:{port}", cert)
 
 

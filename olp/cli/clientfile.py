@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import shutil
+import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from olp import files
 from olp.connect.base import ANY_KEY, PLACEHOLDER, CannotMerge, Client, ClientFile, Target
 from olp.errors import OLPError
 
@@ -128,17 +129,9 @@ def _keep(path: Path) -> Path | None:
 def _replace(path: Path, text: str) -> None:
     """The new file in the place of the old one, in one step. A new one is its owner's alone,
     since there may be a key in it."""
-    new: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        new = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8"))
-        if path.exists():
-            shutil.copymode(path, new)
-        new.replace(path)
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+        files.replace(path, text.encode("utf-8"), mode=mode)
     except OSError as error:
-        if new is not None:
-            new.unlink(missing_ok=True)
         raise OLPError(f"{path} cannot be written: {error.strerror}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from olp.cli import compose as house
 from olp.cli.metrics_site import MetricsSite
 from olp.config import Config
 from olp.errors import OLPError, StartError
+from olp.host import lan
 from olp.host.mdns import announce
 from olp.host.systemd import Supervisor
 from olp.host.tls import Identity, Shown, identity
@@ -74,7 +74,7 @@ class Running:
             raise StartError(f"cannot listen on {host} port {port}: {error.strerror}") from None
         actual = self.runner.addresses[0][1]
         scheme = "https" if self._shown else "http"
-        self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{actual}"
+        self.url = f"{scheme}://{lan.url_host(host)}:{actual}"
         self._let_owner_in(actual)
         if self.config.metrics.listen:
             await self._metrics.listen(self.config.metrics.listen)
@@ -87,7 +87,8 @@ class Running:
     def _let_owner_in(self, port: int) -> None:
         """Let the owner's commands on this machine ask without a key."""
         try:
-            url = re.sub(r"//(0\.0\.0\.0|\[::\])", "//127.0.0.1", self.url)
+            own = lan.url_host(lan.reached_at(self.config.server.host))
+            url = f"{'https' if self._shown else 'http'}://{own}:{port}"
             self._local = LocalToken(self._place.state, port, url, self.config.server.tls_cert)
         except OSError as error:
             self._log.warn("no_local_token", reason=error.strerror)

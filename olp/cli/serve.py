@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import logging
 import os
 import sys
@@ -22,6 +21,7 @@ from olp.cli.checkup import odd_here
 from olp.cli.running import Read, run, running
 from olp.config import Config, Problem
 from olp.errors import StartError
+from olp.host import lan
 from olp.host.systemd import Supervisor
 from olp.runtime.access.keyring import Keyring, Ring
 from olp.runtime.log import LEVELS, Libraries, Log
@@ -131,19 +131,12 @@ def _read(
 def _check_exposure(config: Config, ring: Ring) -> None:
     """M4: beyond this machine only with keys, or with a loud word that says otherwise."""
     host = config.server.host
-    if not (_is_loopback(host) or ring.on or config.server.allow_anonymous):
+    if not (lan.is_loopback(host) or ring.on or config.server.allow_anonymous):
         raise StartError(
             f"listening on {host} would let everybody on your network use your subscriptions; "
             "make a key first: olp keys add NAME --owner (or listen on 127.0.0.1, or say "
             "--allow-anonymous if that is what you want)"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _nothing_found(found: Mapping[str, house.Found]) -> str:
@@ -167,7 +160,7 @@ async def _serve(
     async with running(config, found, folders, log) as server:
         _greet(server.url, found, server.service, config, notes)
         log.info("serving", url=server.url, version=__version__)
-        if not (_is_loopback(config.server.host) or server.service.people.ring.on):
+        if not (lan.is_loopback(config.server.host) or server.service.people.ring.on):
             log.warn("anonymous_access", host=config.server.host)
         await run(server, read, Supervisor(os.environ), log)
     log.close()
@@ -208,7 +201,7 @@ def _about_keys(ring: Ring, config: Config) -> list[str]:
         if config.server.allow_anonymous:
             lines.append("--allow-anonymous changes nothing while there are keys.")
         return lines
-    if _is_loopback(config.server.host):
+    if lan.is_loopback(config.server.host):
         return ["No key is needed on this machine; `olp keys add NAME` switches keys on."]
     return [
         "WARNING: everybody who reaches this address can use your subscriptions.",

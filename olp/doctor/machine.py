@@ -18,6 +18,7 @@ from olp.core.routing.chains import Catalogue
 from olp.doctor.finding import Finding, Patient
 from olp.doctor.lab import Lab, Listener
 from olp.events import Failed
+from olp.host import lan
 from olp.model import Launch
 from olp.runtime.process.run_folder import RunFolder
 
@@ -61,8 +62,7 @@ async def _taken(server: ServerConfig, error: OSError) -> Finding:
 
 
 async def _is_olp(server: ServerConfig) -> bool:
-    known = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server.host, server.host)
-    shown = f"[{known}]" if ":" in known else known
+    shown = lan.url_host(lan.reached_at(server.host))
     url = f"{'https' if server.tls_cert else 'http'}://{shown}:{server.port}/healthz"
     try:
         async with (

@@ -10,7 +10,6 @@ The library `cryptography` is loaded only here, and only by `olp cert`.
 from __future__ import annotations
 
 import ipaddress
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from olp import files
 from olp.errors import OLPError
 
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ def _make(
     cert = _server(ca, ca_key, key, names, now)
     pem = serialization.Encoding.PEM
     if old is None:
-        _write(ca_key_file, _private(ca_key), 0o600)
-        _write(ca_file, ca.public_bytes(pem), 0o644)
-    _write(folder / "server.key", _private(key), 0o600)
-    _write(folder / "server.pem", cert.public_bytes(pem) + ca.public_bytes(pem), 0o644)
+        files.replace(ca_key_file, _private(ca_key), mode=0o600)
+        files.replace(ca_file, ca.public_bytes(pem), mode=0o644)
+    files.replace(folder / "server.key", _private(key), mode=0o600)
+    files.replace(folder / "server.pem", cert.public_bytes(pem) + ca.public_bytes(pem), mode=0o644)
     return Made(
         authority=ca_file,
         cert=folder / "server.pem",
@@ -287,12 +287,3 @@ def _private(key: Key) -> bytes:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    """In one step, and never readable by more than `mode` says."""
-    new = path.with_name(path.name + ".new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
-        file.write(data)
-    new.replace(path)

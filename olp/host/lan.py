@@ -57,6 +57,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
+def reached_at(host: str) -> str:
+    """Where a server that listens on `host` is reached from its own machine."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
 def url_host(host: str) -> str:
     """`host` as it stands in an address."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import os
 import secrets
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from olp import files
 from olp.core.keys import keyfile
 from olp.core.keys.key import PREFIX
 from olp.core.keys.keyfile import Keys
@@ -108,29 +107,14 @@ class Keyring:
     def _alone(self) -> Iterator[None]:
         """One change at a time. The lock is on a file of its own, since the other one is replaced
         by each change."""
-        lock = os.open(self.path.with_name(f"{FILE}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            for left in self.path.parent.glob(f"{FILE}.new-*"):
+        with files.locked(self.path.with_name(f"{FILE}.lock")):
+            for left in self.path.parent.glob(f"{FILE}{files.NEW}*"):
                 left.unlink(missing_ok=True)  # by a change that did not get to its end
             yield
-        finally:
-            os.close(lock)
 
     def _write(self, data: bytes, keys: Keys) -> None:
-        folder = self.path.parent
-        descriptor, name = tempfile.mkstemp(prefix=f"{FILE}.new-", dir=folder)  # of mode 0600
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            self._read_back(Path(name), keys)
-            Path(name).replace(self.path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        self._settle(folder)
+        files.replace(self.path, data, durable=True, check=lambda new: self._read_back(new, keys))
+        self._settle(self.path.parent)
 
     @staticmethod
     def _read_back(path: Path, keys: Keys) -> None:

@@ -8,15 +8,14 @@ own file, so that the new token is not lost with the folder.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from olp import files
 from olp.model import PRIVATE_DIR, Launch
 from olp.runtime.process.removal import remove
 
@@ -134,27 +133,9 @@ def _carry_back(path: Path, target: Path) -> None:
     """
     with contextlib.suppress(OSError):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _alone_in(target.parent):
+        with files.locked(target.parent):
             if target.exists() and path.stat().st_mtime_ns < target.stat().st_mtime_ns:
                 return
-            descriptor, name = tempfile.mkstemp(prefix=f"{target.name}.olp-", dir=target.parent)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(path.read_bytes())
-                shutil.copystat(path, name)
-                Path(name).chmod(0o600)
-                Path(name).replace(target)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Keeps every other user of this function out of `folder`, in this process and in others."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+            written = path.stat().st_mtime_ns
+            times = (written, written)
+            files.replace(target, path.read_bytes(), check=lambda new: os.utime(new, ns=times))

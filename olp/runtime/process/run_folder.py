@@ -17,11 +17,12 @@ import secrets
 import signal
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import platformdirs
 
+from olp import files
 from olp.errors import StartError
 from olp.runtime.process import child as process
 from olp.runtime.process.removal import empty, remove
@@ -86,16 +87,10 @@ class RunFolder:
             ) from None
         self._serving = serving
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
         """One start or end at a time: another's sweep must not find this run's file before its
         lock, nor its end take the working directory from this start."""
-        descriptor = os.open(self._runs, os.O_RDONLY)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+        return files.locked(self._runs)
 
     def close(self) -> None:
         """The run is over: end what it left, and give its lock back."""

@@ -6,9 +6,10 @@ They belong to one very program: a new version of the CLI finds nothing kept and
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from olp import files
 
 
 def _folder(base: Path, command: Sequence[str]) -> Path:
@@ -26,14 +27,11 @@ def find(base: Path, command: Sequence[str]) -> Mapping[str, str]:
     folder = _folder(base, command)
     if not folder.is_dir():
         return {}
-    return {file.name: str(file) for file in folder.iterdir() if file.suffix != ".new"}
+    return {file.name: str(file) for file in folder.iterdir() if files.NEW not in file.name}
 
 
 def write(base: Path, command: Sequence[str], name: str, data: bytes) -> Path:
     """Keep `data`; a reader sees the old file or the new one. OSError if it cannot be written."""
     folder = _folder(base, command)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path, new = folder / name, folder / f"{name}.{os.getpid()}.new"
-    new.touch(mode=0o600)
-    new.write_bytes(data)
-    return new.replace(path)
+    return files.replace(folder / name, data)
