@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, ExitStack
@@ -12,7 +13,7 @@ import pytest
 
 from tests.fakes import install
 from tests.fakes.plan import Plan, Turn
-from tests.support import GoOn, House, Served, open_house, write_config
+from tests.support import ALL, GoOn, House, Served, open_house, write_config
 
 OpenHouse = Callable[..., Coroutine[Any, Any, House]]
 Serve = Callable[..., Served]
@@ -28,9 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="the long tests, too")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """What a shell starts in the background ignores Ctrl-C, and so would all that is started here,
     while some tests press it."""
+    if config.getoption("--all"):
+        os.environ[ALL] = "1"
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

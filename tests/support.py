@@ -42,6 +42,15 @@ CHAT = "/v1/chat/completions"
 CHAIN = ("claude/sonnet", "codex/gpt-5.5", "vibe/mistral-medium-3.5")
 """What `auto` is when all three CLIs are there."""
 
+ALL = "OLP_TEST_ALL"
+"""Set in the environment of a run with `--all`."""
+
+
+def examples(count: int) -> int:
+    """So many examples of a property in a run with `--all`, and a tenth of them each day."""
+    return count if os.environ.get(ALL) else count // 10
+
+
 BOTH = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 """Runs a test without streaming and with it."""
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from olp.formats import JsonText, conform, fault
 from olp.model import JsonFormat
+from tests.support import examples
 
 OBJECT = JsonFormat()
 NUMBER = JsonFormat({"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]})
@@ -244,7 +245,7 @@ def in_pieces(text: str, cuts: list[int], wanted: JsonFormat) -> tuple[list[str]
     return [*out, found.end()], found.code
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 @given(_anything, st.lists(st.integers(0, 200), max_size=8), _wanted)
 def test_R3_pieces_come_to_the_same_as_the_whole(
     text: str, cuts: list[int], wanted: JsonFormat
@@ -257,7 +258,7 @@ def test_R3_pieces_come_to_the_same_as_the_whole(
     assert problem == (trouble or fault(body, wanted))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(_json, st.integers(0, 3), st.lists(st.integers(0, 200), max_size=8))
 def test_R3_a_value_goes_out_as_it_comes(value: Any, indent: int, cuts: list[int]) -> None:
     text = json.dumps({"a": value}, indent=indent or None, ensure_ascii=bool(indent))

@@ -25,6 +25,7 @@ from olp.events import (
 )
 from olp.formats import conform
 from olp.model import Capability, JsonFormat, Media, Message, Request, Role, Tool
+from tests.support import examples
 
 NUMBER = {
     "type": "object",
@@ -196,7 +197,7 @@ _pieces = st.lists(
 )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(
     _pieces,
     st.sampled_from([("count",), ("count", "say")]),

@@ -13,6 +13,7 @@ from olp.dialects.openai_chat import decode, model_in, request_error_body
 from olp.dialects.openai_chat.params import HONOURED
 from olp.errors import RequestError
 from olp.model import Request, Role
+from tests.support import examples
 
 USER = {"role": "user", "content": "hi"}
 
@@ -321,7 +322,7 @@ _request = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=examples(2000), deadline=None)
 @given(_request | _value)
 def test_N4_whatever_is_asked_is_decoded_or_refused_as_this_api_refuses(value: Any) -> None:
     data = json.dumps(value).encode("utf-8", "surrogatepass")

@@ -31,6 +31,7 @@ from olp.events import (
     Usage,
 )
 from olp.model import Hop
+from tests.support import examples
 
 F = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 G = {
@@ -189,7 +190,7 @@ def _runs(draw: st.DrawFn) -> tuple[dict[str, Any], list[list[Event]]]:
     return more, batches
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=examples(2000), deadline=None)
 @given(_runs())
 def test_R3_N6_a_stream_and_a_whole_answer_tell_the_same(
     run: tuple[dict[str, Any], list[list[Event]]],

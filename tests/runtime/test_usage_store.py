@@ -243,6 +243,7 @@ def test_what_cannot_be_written_now_is_written_later(
     monkeypatch.setattr(tables, "LOCK_WAIT_S", 0.05)
     monkeypatch.setattr(writer, "RETRY_S", 0.05)
     store = filled(file, [row(id="before")])
+    threads = threading.active_count()
     store.open()
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -251,7 +252,7 @@ def test_what_cannot_be_written_now_is_written_later(
         store.count_person("2026-11-30", "a1", DayUsage(1, 5, 0))
         store.written().result(5)
         assert store.problem is not None and "locked" in store.problem
-        assert threading.active_count() < 20
+        assert threading.active_count() <= threads + 2
         other.execute("ROLLBACK")
     end = time.monotonic() + 10
     while store.problem is not None and time.monotonic() < end:
