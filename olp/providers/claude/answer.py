@@ -1,8 +1,8 @@
-"""What Claude Code says, from its first line to its last.
+"""The output protocol of Claude Code.
 
-Its failures look like answers: an assistant message of the model `<synthetic>` and a result that
-says `success`. And it retries and continues by itself (after a limit of tokens, after a broken
-stream), which would spend the quota twice, so such a moment ends the attempt.
+Its failures look like answers: an assistant message of the model `<synthetic>` and a result with
+the subtype `success`. It also retries and continues by itself (after a token limit, after a broken
+stream), which would spend quota twice; the driver ends the attempt at that point.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from olp.providers.shared.tool_names import Names
 from olp.providers.shared.wire import count, is_json, moment, number, parse_line, rows, table, text
 
 _HARMLESS_BLOCKS = ("text", "thinking", "redacted_thinking")
-"""What an answer may be made of beside calls of the client's tools."""
+"""Content block types allowed in an answer besides calls of the client's tools."""
 
 _ENDS = ("end_turn", "stop_sequence")
 
@@ -62,8 +62,11 @@ _MISMATCH = Failed(ErrorCode.FORMAT_MISMATCH, "the model did not keep to the sch
 
 
 class Driver:
-    """The protocol of one `claude -p` run. `names` are those of the client's tools; `continued`
-    says that it begins in the middle of the CLI's own run, with the results of such tools."""
+    """The protocol of one `claude -p` run.
+
+    `names` are those of the client's tools. `continued` means that the answer starts in the middle
+    of the CLI's run, after the results of such tools.
+    """
 
     def __init__(
         self,
@@ -74,8 +77,8 @@ class Driver:
         names: Names | None = None,
         continued: bool = False,
     ) -> None:
-        # A prompt that begins with a slash is taken for a command, whatever the flags say; after
-        # a newline it is text.
+        # A prompt that begins with a slash is parsed as a command whatever the flags; after a
+        # newline it is text.
         self._prompt = f"\n{prompt}" if prompt.lstrip().startswith("/") else prompt
         self._structured = structured
         self._now = now
@@ -103,7 +106,7 @@ class Driver:
         if message.get("parent_tool_use_id"):
             return []
         if message.get("abandoned_blocks") and self._complaint is None:
-            # The vendor's stream broke off, and the CLI is about to ask again by itself.
+            # The vendor's stream broke off, and the CLI is about to retry.
             return [Failed(ErrorCode.VENDOR_CUT, "the vendor's stream broke off"), Halt()]
         match message.get("type"):
             case "stream_event":
@@ -145,7 +148,7 @@ class Driver:
                 return []
 
     def _announced(self, init: Mapping[str, Any]) -> Sequence[Step]:
-        """The tools that the model is offered: the client's, and no other."""
+        """Fail if the CLI announces tools other than the client's."""
         told = init.get("tools")
         tools = [str(tool) for tool in told] if isinstance(told, list) else []
         extra = [tool for tool in tools if not self._known(tool)]
@@ -180,14 +183,15 @@ class Driver:
         return [Started(text(message.get("model"))), self._input_usage]
 
     def _asks_by_itself(self) -> Sequence[Step]:
-        """The CLI goes to its vendor once more, without results of the client's tools, for a reason
-        that no other rule here knows. It says so some milliseconds before it does."""
+        """The CLI sends another request to its vendor, without results of the client's tools, for a
+        reason that no other rule covers. It reports this some milliseconds before it does.
+        """
         if self._stopped in _ENDS:
             return [self._spent, Done(Finish.STOP), Halt()]
         return [ended("claude", "asked its vendor a second time"), Halt()]
 
     def _all_offered(self, tools: Sequence[str]) -> Sequence[Step]:
-        """The CLI leaves out, without a word, a tool that it does not like."""
+        """Fail for tools that the CLI silently dropped."""
         for name in self._names.missing(tools):
             what = f"claude does not take the tool {name!r} as it is described"
             return [Failed(ErrorCode.INCAPABLE, what, param="tools"), Halt()]
@@ -204,7 +208,8 @@ class Driver:
             return [tried("claude", shown if block.get("name") else str(kind)), Halt()]
         self._calling = shown in self._names
         if not self._calling:
-            # What it is called with is the answer; of two such calls the first is.
+            # The arguments of the schema tool are the answer; of two such calls the first
+            # counts.
             self._in_schema_call = self._schema_call is None and self._known(shown)
             if self._schema_call is None:
                 self._schema_call = text(block.get("id")) or ""
@@ -219,8 +224,11 @@ class Driver:
         return CallArguments(self._calls - 1, piece)
 
     def _call_over(self) -> Sequence[Step]:
-        """A call without arguments comes without a word of them. One whose arguments are no JSON is
-        for the client to see; the CLI would answer it by itself, and ask again."""
+        """Finish a call of a client's tool.
+
+        Without arguments the CLI sends no delta at all. Arguments that are not valid JSON are
+        passed on to the client; the CLI would answer the call itself and ask the vendor again.
+        """
         said, self._said, self._calling = "".join(self._said), [], False
         if not said:
             return [self._arguments("{}")]
@@ -241,7 +249,7 @@ class Driver:
                 return []
 
     def _json_delta(self, piece: str) -> Sequence[Step]:
-        """A piece of a call's arguments, or of the answer that is to be JSON."""
+        """A piece of a call's arguments, or of the structured answer."""
         if not piece:
             return []
         if self._calling:
@@ -252,9 +260,12 @@ class Driver:
         return []
 
     def _message_delta(self, event: Mapping[str, Any]) -> Sequence[Step]:
-        """How the vendor's answer ended. The CLI would ask again by itself after a limit of tokens,
-        an answer that nobody can see, one that is not to the schema, and a call that is none. When
-        the model calls the client's tools, the answer is over until their results are here."""
+        """Handle the stop reason of the vendor's answer.
+
+        The CLI would retry by itself after a token limit, an empty answer, an answer that does not
+        match the schema, and a `tool_use` stop without a call. When the model calls the client's
+        tools, the answer is over until their results arrive.
+        """
         reason = table(event.get("delta")).get("stop_reason")
         output = count(table(event.get("usage")).get("output_tokens"))
         before = self._input_usage
@@ -275,14 +286,15 @@ class Driver:
 
     @property
     def _asks_again(self) -> bool:
-        """Whether the CLI is not content with an answer that the vendor ended."""
+        """Whether the CLI would retry although the vendor ended the answer."""
         if self._structured:
             return self._schema_call is None
         return not "".join(self._streamed).strip()
 
     def _plainly(self) -> Sequence[Step]:
-        """The text of an answer that should have come by the schema's tool, and did not: it may be
-        what was wanted all the same."""
+        """The plain text of an answer that should have come through the schema tool and did not: it
+        may still be what the client wanted.
+        """
         said = "".join(self._streamed)
         return [Text(said)] if self._structured and said and not self._written else []
 
@@ -296,7 +308,7 @@ class Driver:
         return [Quota(windows)] if windows else []
 
     def _assistant(self, message: Mapping[str, Any]) -> Sequence[Step]:
-        """The message that was streamed before, whole; or a failure that looks like one."""
+        """The complete message that was streamed before, or a failure that looks like one."""
         inner = table(message.get("message"))
         blocks = rows(inner.get("content"))
         if message.get("error") or inner.get("model") == "<synthetic>":
@@ -310,15 +322,16 @@ class Driver:
         return []
 
     def _given(self, message: Mapping[str, Any]) -> Sequence[Step]:
-        """What the model's calls gave. An answer that is not to the schema gives an error, with
-        which the CLI would ask again."""
+        """Check the results of the model's calls. An answer that does not match the schema yields
+        an error result, after which the CLI would retry.
+        """
         for block in rows(message.get("content")) if self._schema_call is not None else ():
             if block.get("is_error") and block.get("tool_use_id") == self._schema_call:
                 return [*self._not_to_schema(), Halt()]
         return []
 
     def _not_to_schema(self) -> Sequence[Step]:
-        """What was answered is told as it is: whoever asked checks it."""
+        """End with the answer as it is; the caller validates it."""
         return [self._spent, Done(Finish.STOP)] if self._written else [_MISMATCH]
 
     def _result(self, result: Mapping[str, Any]) -> Sequence[Step]:
@@ -333,14 +346,14 @@ class Driver:
             return [Failed(ErrorCode.SPAWN_FAILED, f"claude ended with {subtype}")]
         usage = usage_of(table(result.get("usage")), cost=number(result.get("total_cost_usd")))
         if self._continued:
-            # The CLI counts all of its run, of which the part before was told already.
+            # The CLI counts its whole run, of which the earlier part was reported before.
             usage = replace(self._spent, cost=usage.cost)
         rest = self._unstreamed(result)
         failed = any(isinstance(step, Failed) for step in rest)
         return rest if failed else [*rest, *_reads(result), usage, Done(Finish.STOP)]
 
     def _unstreamed(self, result: Mapping[str, Any]) -> Sequence[Step]:
-        """The answer where it did not come as deltas: structured, or from an older CLI."""
+        """The answer where it was not streamed: structured output, or an older CLI."""
         said = text(result.get("result")) or ""
         if self._structured:
             value = result.get("structured_output")
@@ -351,8 +364,9 @@ class Driver:
         return [self._failure(result)] if classify(words_of(said), PATTERNS) else [Text(said)]
 
     def _missing(self, streamed: str, whole: str) -> Sequence[Step]:
-        """What the deltas lack: an older CLI repeats a broken stream without streaming, and without
-        a word about it."""
+        """The text missing from the deltas: an older CLI silently repeats a broken stream without
+        streaming it.
+        """
         if len(whole) <= len(streamed):
             return []
         if whole.startswith(streamed):
@@ -362,7 +376,7 @@ class Driver:
     # --- failures ------------------------------------------------------------------------------
 
     def _failure(self, told: Mapping[str, Any]) -> Failed:
-        """Decided by the HTTP status, then the kind of error, then the limit notice, then words."""
+        """Classify a failure: by HTTP status, then error kind, then limit notice, then wording."""
         said = text(told.get("result")) or text(told.get("error")) or "no reason given"
         said = said[:LOOKED_AT]
         words = words_of(said)
@@ -415,7 +429,7 @@ class Driver:
 
 
 def _reads(result: Mapping[str, Any]) -> list[Reads]:
-    """How much the model that answered can read, where no other one was asked beside it."""
+    """The context window of the model that answered, unless other models were used as well."""
     used = result.get("modelUsage")
     told = list(used.values()) if isinstance(used, dict) else []
     tokens = told[0].get("contextWindow") if len(told) == 1 and isinstance(told[0], dict) else None

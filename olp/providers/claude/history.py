@@ -1,4 +1,4 @@
-"""A conversation as the lines that Claude Code reads: true turns of user and assistant."""
+"""A conversation as input lines for Claude Code, with real user and assistant turns."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LONGEST_ID = 64
 _NOTHING = re.compile(r"\s*(?:\{\s*\}|null)?\s*")
 
 Line = tuple[Write, bool]
-"""A line, and whether the CLI has its say before the next may follow."""
+"""A line, and whether to wait for the CLI's result before writing the next one."""
 
 
 def lines_of(request: Request, turns: Sequence[Message], names: Names) -> list[Line]:
-    """`turns` as lines. The last one is to be answered, the others are to be known."""
-    # The vendor takes calls as such only beside tools that could be called.
+    """`turns` as input lines. The last one is to be answered, the others are history."""
+    # The vendor accepts tool calls in the history only if the request has tools.
     calls = bool(request.tools) or bool(request.format and request.format.schema)
     said = list(_said(turns, names if calls else None))
     lines: list[Line] = []
@@ -36,7 +36,7 @@ def lines_of(request: Request, turns: Sequence[Message], names: Names) -> list[L
 
 
 def _said(turns: Sequence[Message], names: Names | None) -> Iterator[tuple[Role, Any]]:
-    """Who says what. Without `names` calls and results are told in words."""
+    """Role and content of each turn. Without `names`, calls and results are rendered as text."""
     for group in _groups(turns):
         first = group[0]
         if first.role is Role.ASSISTANT:
@@ -48,7 +48,7 @@ def _said(turns: Sequence[Message], names: Names | None) -> Iterator[tuple[Role,
 
 
 def _groups(turns: Sequence[Message]) -> list[list[Message]]:
-    """The results of calls, and what the user says right after them, are one turn."""
+    """Group the turns: results of calls and the user message right after them are one turn."""
     groups: list[list[Message]] = []
     for turn in turns:
         can_resume = groups and groups[-1][-1].role is Role.TOOL
@@ -80,8 +80,9 @@ def _use(call: ToolCall, names: Names) -> dict[str, Any]:
 
 
 def _input(arguments: str) -> dict[str, Any]:
-    """The vendor takes nothing but an object. What a model wrote instead is told as it was, so that
-    it can see what it did."""
+    """The arguments as an object, which is all the vendor accepts. Anything else a model wrote is
+    wrapped as it is, so that the model can see its mistake.
+    """
     told = parse_line(arguments)
     return told if told or _NOTHING.fullmatch(arguments) else {"unparsed_arguments": arguments}
 
@@ -97,7 +98,7 @@ def _blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
 
 
 def block(part: str | Media) -> dict[str, Any]:
-    """A part of a message as the vendor's API has it."""
+    """A part of a message as a content block of the vendor's API."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     source = {"type": "base64", "media_type": part.media_type, "data": part.data}
@@ -110,7 +111,7 @@ def _user(content: Any, *, answer: bool) -> dict[str, Any]:
         "message": {"role": "user", "content": content},
         "parent_tool_use_id": None,
         "session_id": "default",
-        # Written by a program: neither a leading slash nor an @path in it is a command.
+        # Marks the line as composed by a program: no leading slash or @path in it is a command.
         "client_composed": True,
     }
     return message if answer else {**message, "shouldQuery": False}

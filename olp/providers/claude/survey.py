@@ -1,7 +1,7 @@
-"""What Claude Code tells of itself without a request to the vendor's models.
+"""Query Claude Code without a request to the vendor's models.
 
-Its control protocol answers `initialize` with the models it can ask for, and `get_usage` with what
-is left of the plan.
+Its control protocol answers `initialize` with the available models, and `get_usage` with the
+remaining quota of the plan.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SurveyDriver:
 
 
 def _models(told: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names as `--model` takes them; the one called `default` is whichever the login may use."""
+    """Model names as `--model` takes them, without the alias `default`."""
     models = rows(told.get("models"))
     named = [text(model.get(key)) for key in ("value", "resolvedModel") for model in models]
     return tuple(dict.fromkeys(name for name in named if name and name != "default"))
