@@ -1,4 +1,4 @@
-"""`olp backup`: the configuration and the state in one file."""
+"""`olp backup`: write the configuration and the state to one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`olp cert`: certificates for https in the household, and how each system learns to trust them."""
+"""`olp cert`: certificates for https on the LAN, and instructions to trust them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def command(
 
 
 def own_names() -> list[str]:
-    """This machine's names, and its addresses that belong to a home network."""
+    """This machine's host names and its private addresses."""
     name = lan.hostname()
     private = [text for text in lan.addresses() if ip_address(text).is_private]
     return [name, f"{name}.local", "localhost", *private, "127.0.0.1", "::1"]

@@ -1,4 +1,4 @@
-"""`olp chain`: which hops a name stands for, and whether they can be asked here."""
+"""`olp chain`: show the hops of a chain or model, and whether they are usable here."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _unknown(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) 
 def _told(
     chain: Chain, config: Config, catalogue: Catalogue, found: Mapping[str, house.Found]
 ) -> dict[str, Any]:
-    """One chain as plain data: the form of `--json`."""
+    """One chain as a dict, in the format of `--json`."""
     kind = "default" if chain.name in catalogue.chains else "model"
     return {
         "name": chain.name,

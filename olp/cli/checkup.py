@@ -1,7 +1,7 @@
-"""What the configuration means on this machine: programs, files and chains that are not there.
+"""Checks of the configuration against this machine: missing programs, files and chains.
 
-`olp config check` says all of it; `olp serve` does not start with what is wrong, and warns of what
-is odd.
+`olp config check` prints all of them; `olp serve` refuses to start on errors and warns about the
+rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from olp.errors import OLPError
 
 
 def wrong_here(loaded: Loaded, found: Mapping[str, house.Found]) -> Iterator[Problem]:
-    """What would stop the start."""
+    """Problems that prevent a start."""
     config = loaded.config
     known = any(problem.message.startswith("server.tls") for problem in loaded.wrong)
     try:
@@ -32,7 +32,7 @@ def wrong_here(loaded: Loaded, found: Mapping[str, house.Found]) -> Iterator[Pro
 
 
 def odd_here(loaded: Loaded, found: Mapping[str, house.Found]) -> Iterator[Problem]:
-    """What would be skipped or do nothing."""
+    """Problems that make the server skip or ignore a setting."""
     config = loaded.config
     for name, item in found.items():
         command = config.provider(name).command
@@ -51,7 +51,7 @@ def _without_source(
 
 
 def _place(loaded: Loaded, *path: str) -> str:
-    """Where a key is set, or the first one below it."""
+    """The location where a key is set, or that of the first key below it."""
     sources = loaded.sources
     inner = (source for at, source in sources.items() if at[: len(path)] == path)
     return sources.get(path) or next(inner, "")

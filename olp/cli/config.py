@@ -1,4 +1,4 @@
-"""`olp config`: which file is in force, whether it is right, and where each value came from."""
+"""`olp config`: show, check and locate the configuration."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ def path(config_file: str | None) -> None:
     try:
         config = house.look_at_config(config_file).config
     except ConfigError:
-        config = Config()  # the file that was named is not there
+        config = Config()  # the named file does not exist
     click.echo(f"{house.state_of(config)} (what OLP keeps)")

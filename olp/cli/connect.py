@@ -1,4 +1,4 @@
-"""`olp connect`: the exact configuration for a client, printed or put into its own file."""
+"""`olp connect`: the configuration for a client, printed or written to its own files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ONLY_HERE = (
     'make a key (`olp keys add NAME`), set host = "0.0.0.0" in [server], and start OLP again.'
 )
 ASK_S = 2.0
-"""The longest that the running server is waited for; without it the usual values are taken."""
+"""Seconds to wait for the running server; without an answer the defaults are used."""
 
 
 @click.command("connect")
@@ -64,7 +64,7 @@ def command(client: str | None, config_file: str | None, **options: Any) -> None
 def _act(
     client: Client | None, target: Target, warnings: Sequence[str], options: Mapping[str, Any]
 ) -> None:
-    """Print or write what was asked for."""
+    """Print or write the configuration, as the options say."""
     wrote: Mapping[Path, Path | None] | None = None
     if options["write"] and client is not None:
         wrote = _write(client, target, options)
@@ -79,7 +79,7 @@ def _act(
 def _write(
     client: Client, target: Target, options: Mapping[str, Any]
 ) -> Mapping[Path, Path | None]:
-    """Show the change, ask, and write it: each path that was written with that of its old text."""
+    """Show the change, ask for confirmation, write it; returns paths with those of the backups."""
     found, quiet = clientfile.changes(client, target, options["file"]), options["as_json"]
     if not any(change.is_one for change in found):
         for change in found if not quiet else ():
@@ -96,7 +96,7 @@ def _write(
 
 
 def _ask(paths: Sequence[str], *, quiet: bool) -> None:
-    """OLPError if somebody says no, or there is nobody to ask."""
+    """Ask for confirmation. Raises OLPError if it is denied, or there is no terminal."""
     told = " and ".join(paths)
     if quiet or not sys.stdin.isatty():
         raise OLPError(f"nothing was written, since nobody can be asked: --yes writes {told}")
@@ -124,7 +124,7 @@ def _holds_key(client: Client | None) -> bool:
     return client is not None and any(file.holds_key for file in client.files)
 
 
-# --- where and with which key ------------------------------------------------------------------
+# --- address and key ---------------------------------------------------------------------------
 
 
 def _base(config: Config, host: str | None) -> str:
@@ -142,7 +142,7 @@ def _base(config: Config, host: str | None) -> str:
 
 
 def _key(given: str | None, config: Config, *, must_be_real: bool) -> str:
-    """The token, or what stands for one that nobody but its owner knows."""
+    """The token, or a placeholder: tokens are only known to their owners."""
     ring = keyring_of(config).look()
     if given == "-":
         given = sys.stdin.readline().strip()
@@ -166,8 +166,9 @@ def _key(given: str | None, config: Config, *, must_be_real: bool) -> str:
 
 
 def _known(config: Config, target: Target) -> tuple[Target, list[str]]:
-    """`target` with what the running server tells of its model, and what there is to doubt. Only a
-    server that has left its token for this user is asked: nothing else may be at its port."""
+    """`target` with the model's data from the running server, and warnings. Only a server that left
+    a token for this user is asked, since another program may listen on its port.
+    """
     ours = (one.port for one in local_servers(house.state_of(config)))
     if config.server.port not in ours:
         return target, []
@@ -204,7 +205,7 @@ def _no_token(name: str | None) -> str:
     )
 
 
-# --- showing -----------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------
 
 
 def _list(target: Target) -> None:

@@ -1,4 +1,4 @@
-"""`olp doctor`: what is well, what is not, and the command that puts it right."""
+"""`olp doctor`: check this machine and print commands that fix problems."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def command(config_file: str | None, as_json: bool) -> None:
 
 
 def _configuration(given: str | None) -> tuple[Config, list[Finding]]:
-    """The configuration as far as it can be used, and what is wrong with it."""
+    """The usable part of the configuration, and findings about it."""
     path = house.config_path(given)
     try:
         loaded = house.look_at_config(given)
@@ -89,7 +89,7 @@ def _patients(
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    # A pipe has no width, and a command that is cut in two lines cannot be copied.
+    # A pipe has no width, and a command broken across lines cannot be copied.
     console = Console(width=None if sys.stdout.isatty() else 240, highlight=False)
     table = Table.grid(padding=(0, 1))
     for finding in findings:

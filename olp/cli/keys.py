@@ -1,4 +1,4 @@
-"""`olp keys`: who may use OLP, for which chains, and how much."""
+"""`olp keys`: manage keys, their chains and their limits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def command() -> None:
 
 
 def keyring_of(config: Config) -> Keyring:
-    """The keys of the configured house."""
+    """The keyring in the configured state folder."""
     return Keyring(house.state_of(config))
 
 
@@ -48,7 +48,9 @@ def keyring_of(config: Config) -> Keyring:
 
 
 def _by(check: Callable[[str], Any], *, keep: bool = False) -> Callable[..., Any]:
-    """A click callback that turns the ValueError of `check` into a usage error."""
+    """A click callback that turns a ValueError of `check` into a usage error; `keep` returns the
+    text instead of the result of `check`.
+    """
 
     def callback(_: click.Context, __: click.Parameter, value: str | None) -> Any:
         try:
@@ -167,7 +169,7 @@ def rename(name: str, new: str, config_file: str | None, as_json: bool) -> None:
     click.echo(json.dumps(_told(key), indent=2, ensure_ascii=False) if as_json else said)
 
 
-# --- looking -----------------------------------------------------------------------------------
+# --- display -----------------------------------------------------------------------------------
 
 
 @command.command("list")
@@ -215,7 +217,7 @@ def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, DayUsage]]:
 
 
 def _told(key: Key, used: Mapping[str, DayUsage] | None = None) -> dict[str, Any]:
-    """A key as plain data, without what is secret: the form of `--json`."""
+    """A key as a dict without secrets, in the format of `--json`."""
     told = {name: value for name, value in msgspec.structs.asdict(key).items() if name != "digest"}
     told["chains"] = list(key.chains)
     told["state"] = key.state(time.time())

@@ -1,4 +1,4 @@
-"""`olp logs`: the requests one by one, from the book: who, what, how it ended, and no content."""
+"""`olp logs`: print the request log, without any content."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from olp.cli import usage_store as book
 from olp.runtime.usage.report import UsageReport
 
 POLL_S = 0.5
-"""How often `--follow` looks for more."""
+"""Seconds between polls with `--follow`."""
 
 SHOWN = 50
-"""Requests that are shown where nobody says since when."""
+"""Requests shown without `--since` and `--lines`."""
 
 SHOWN_FIRST = 10
 """The same with `--follow`."""

@@ -1,4 +1,4 @@
-"""`olp restore`: puts back what `olp backup` wrote."""
+"""`olp restore`: restore what `olp backup` wrote."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def command(file: str, config_file: str | None) -> None:
     if text is None:
         config = house.read_config(config_file).config
     else:
-        # Where the state belongs is for the configuration to say that comes with it.
+        # The configuration in the backup says where the state belongs.
         here = Here(str(path.absolute().parent), str(Path.home()))
         config = load(
             text,

@@ -1,4 +1,4 @@
-"""`olp serve`: the server in this process, and what it says as it begins."""
+"""`olp serve`: run the server in this process, and print its start message."""
 
 from __future__ import annotations
 
@@ -70,15 +70,16 @@ def command(
         if swept:
             log.warn("swept", processes=swept)
         _watch_by_descriptor()
-        gc.freeze()  # the modules live as long as the server: not to be looked through again
+        gc.freeze()  # modules live as long as the server; exclude them from garbage collection
         asyncio.run(_serve(config, found, folders, log, read, notes))
     finally:
         folders.close()
 
 
 def _watch_by_descriptor() -> None:
-    """Have Python 3.11 watch children as later ones do by themselves, where the system can: without
-    a thread for each."""
+    """Let Python 3.11 watch child processes through pidfds, as later versions do, where supported:
+    it avoids one thread per child.
+    """
     if sys.version_info < (3, 12) and sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.close(os.pidfd_open(os.getpid()))
@@ -86,7 +87,7 @@ def _watch_by_descriptor() -> None:
 
 
 class Notes:
-    """What is odd in the configuration: told in the greeting, and after a change in the log."""
+    """Warnings about the configuration: printed at the start, and logged after a reload."""
 
     def __init__(self, log: Log, *, demo: bool) -> None:
         self.demo = demo
@@ -95,20 +96,22 @@ class Notes:
         self.first: Sequence[Problem] = ()
 
     def take(self, problems: Iterable[Problem]) -> None:
-        """What was found by one reading."""
+        """Add the warnings of one reading of the configuration."""
         if not self._greeted:
             self.first = tuple(problems)
         for problem in problems if self._greeted else ():
             self._log.warn("configuration_odd", where=problem.where, told=problem.message)
 
     def greeted(self) -> Sequence[str]:
-        """The first ones, for the greeting."""
+        """The initial warnings, as lines for the start message."""
         self._greeted = True
         return [f"WARNING: {problem}" for problem in self.first]
 
 
 def _state(config: Config, *, demo: bool) -> Path:
-    """The state folder; the demo has one of its own, so that its requests are not in the book."""
+    """The state folder; the demo has one of its own, so that its requests are not in the usage
+    store.
+    """
     state = house.state_of(config)
     return house.demo_state(state) if demo else state
 
@@ -116,7 +119,9 @@ def _state(config: Config, *, demo: bool) -> Path:
 def _read(
     file: str | None, flags: Mapping[tuple[str, ...], Any], notes: Notes
 ) -> tuple[Config, Mapping[str, house.Found]]:
-    """The configuration and the CLIs that are here; StartError if that is nothing to serve with."""
+    """The configuration and the CLIs found. Raises StartError if no CLI was found or the exposure
+    check fails.
+    """
     demo = notes.demo
     loaded = house.read_config(file, flags)
     config = house.with_demo(loaded.config) if demo else loaded.config
@@ -129,7 +134,7 @@ def _read(
 
 
 def _check_exposure(config: Config, ring: Ring) -> None:
-    """M4: beyond this machine only with keys, or with a loud word that says otherwise."""
+    """Listening beyond loopback requires keys or `allow_anonymous`. Raises StartError otherwise."""
     host = config.server.host
     if not (_is_loopback(host) or ring.on or config.server.allow_anonymous):
         raise StartError(

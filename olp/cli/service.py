@@ -1,4 +1,4 @@
-"""`olp service`: OLP as a service of the user that is logged in."""
+"""`olp service`: run OLP as a service of the current user."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _hints(job: unit.Job) -> None:
 
 
 def _systemd_state() -> Mapping[str, object]:
-    """What systemd says of it."""
+    """The service's state according to systemd."""
     names = ("ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "StatusText")
     code, told = run(("systemctl", "--user", "show", unit.NAME, f"--property={','.join(names)}"))
     values = dict(line.partition("=")[::2] for line in told.splitlines()) if code == 0 else {}
@@ -166,7 +166,7 @@ def _systemd_state() -> Mapping[str, object]:
 
 
 def _lingers() -> bool | None:
-    """Whether the user's services run without a login; None if that cannot be told."""
+    """Whether the user's services run without a login session; None if unknown."""
     code, told = run(("loginctl", "show-user", getpass.getuser(), "--property=Linger", "--value"))
     if code == 0:
         return told == "yes"

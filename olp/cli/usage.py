@@ -1,4 +1,4 @@
-"""`olp usage`: who used how much."""
+"""`olp usage`: report usage by person, model and so on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from olp.core.words import counted
 from olp.runtime.usage.report import BY, SINCE, By
 
 BAR = 20
-"""Characters of the longest bar."""
+"""Width of the longest bar, in characters."""
 
 ESTIMATE = "cost is an estimate, as the CLIs state it: a subscription is not paid by the token"
 
@@ -55,7 +55,7 @@ def command(
 def _write_csv(told: Mapping[str, Any]) -> None:
     writer = csv.DictWriter(sys.stdout, ["name", *told["total"]], lineterminator="\n")
     writer.writeheader()
-    # A name that a spreadsheet would take for a formula must not become one.
+    # A spreadsheet must not interpret a name as a formula.
     writer.writerows({**group, "name": _plain(group["name"])} for group in told["groups"])
 
 
@@ -68,7 +68,7 @@ def _show(told: Mapping[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    # A pipe has no width, and a line that is cut in two cannot be read by a program.
+    # A pipe has no width, and broken lines cannot be parsed by a program.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     console.print(f"Usage by {told['by']}, {_when(told)}")
     if not told["groups"]:

@@ -37,7 +37,9 @@ def command(request_id: str | None, last: bool, config_file: str | None, as_json
 
 
 def _tell_line(store: UsageStore, request_id: str | None, as_json: bool) -> None:
-    """Of what was refused, shared another's answer or is long ago, the book has a line."""
+    """Print the request log's entry: rejected requests, those that shared an answer, and old ones
+    have no trace.
+    """
     found = UsageReport(store).requests(request_id=request_id) if request_id else []
     if not found:
         if request_id is None:

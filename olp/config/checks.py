@@ -1,6 +1,5 @@
-"""What no type can say: values that contradict each other, and values that are surely not meant.
-
-The first are wrong. The second are only odd: they work, but not as their owner thinks.
+"""Checks beyond types: contradictory values, which are errors, and values that are probably not
+intended, which are warnings.
 """
 
 from __future__ import annotations
@@ -26,29 +25,29 @@ _ORIGIN = re.compile(r"https?://[^/\s?#]+/?|\*|null|[a-z][a-z0-9+.-]*://\S*")
 
 @dataclass(slots=True)
 class Findings:
-    """What was found so far. `where` knows the place of a key."""
+    """The problems found so far. `where` returns the location of a key."""
 
     where: Callable[[Path], str]
     wrong: list[Problem] = field(default_factory=list)
     odd: list[Problem] = field(default_factory=list)
 
     def is_wrong(self, message: str, path: Path) -> None:
-        """It cannot be used."""
+        """Add an error."""
         self.wrong.append(Problem(message, self.where(path)))
 
     def is_odd(self, message: str, path: Path) -> None:
-        """It is surely not meant."""
+        """Add a warning."""
         self.odd.append(Problem(message, self.where(path)))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What was probably meant by `name`, or all that there is."""
+    """A hint for the message: the name nearest to `name`, or all known names."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(known))}"
 
 
 def check(config: Config, providers: Sequence[str], found: Findings) -> Config:
-    """Look at the whole; what of it can be used."""
+    """Check the whole configuration; returns the part that can be used."""
     server = _check_server(config.server, found)
     chains = {n: c for n, c in config.chains.items() if _check_chain(n, c, providers, found)}
     _check_models(config, found)
@@ -88,7 +87,7 @@ def _check_server(server: ServerConfig, found: Findings) -> ServerConfig:
 
 
 def host_problem(host: str) -> str | None:
-    """Why `host` is no name and no address of a machine."""
+    """Why `host` is neither a host name nor an address, or None."""
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", host)
     bare = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*://|/.*$", "", host)
     found = re.fullmatch(r"(\[[^\]]*\]|[^:]*):(\d+)", bare)
@@ -140,11 +139,11 @@ def _chain_problems(name: str, hops: Sequence[str], providers: Sequence[str]) ->
             yield f"{text} stands in it twice"
 
 
-# --- the rest ----------------------------------------------------------------------------------
+# --- other options -----------------------------------------------------------------------------
 
 
 def _check_models(config: Config, found: Findings) -> None:
-    """A model id goes into a CLI's arguments, and must not be able to look like a flag there."""
+    """A model id becomes a CLI argument, and must not look like a flag."""
     for name, options in config.providers.items():
         given = {"models": options.models, "default_model": (options.default_model,)}
         for key, ids in given.items():
@@ -176,7 +175,7 @@ def _check_background(config: Config, providers: Sequence[str], found: Findings)
 
 
 def _check_thresholds(config: Config, found: Findings) -> None:
-    """A share is easily taken for a percentage, and then a provider is hardly ever asked."""
+    """Warn about fractions in place of percentages: the provider would hardly ever be used."""
     tables: Mapping[Path, object] = {
         **{("chains", name): chain for name, chain in config.chains.items()},
         **{("providers", name): options for name, options in config.providers.items()},

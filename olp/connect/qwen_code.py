@@ -1,4 +1,4 @@
-"""Qwen Code: a provider in `settings.json`, under a name of its own, so that others stay."""
+"""Qwen Code: a provider in `settings.json` under its own name, so that others are kept."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _merge(old: str, target: Target) -> str:
 
 
 def _is_free(old: str) -> bool:
-    """Whether nobody has chosen another model than one of these to start with."""
+    """Whether no model other than ours was chosen as the default."""
     told = jsonc.parse(old) if old.strip() else {}
     chosen = told.get("model", {}).get("name") if "model" in told else None
     known = told.get("modelProviders", {}).get("olp", ())

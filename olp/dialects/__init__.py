@@ -1,1 +1,1 @@
-"""The public APIs that OLP speaks, one file each: JSON in, events out as bytes."""
+"""The public APIs that OLP implements, one package each: JSON in, encoded events out."""

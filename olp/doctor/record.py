@@ -1,4 +1,4 @@
-"""Whether what OLP keeps of its use can be read and written."""
+"""Checks whether the usage store can be read and written."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from olp.runtime.usage.schema import NewerFile, opened_to_read
 NAME = "record"
 
 ROOM_MB = 50
-"""Less free space than this is soon none."""
+"""Megabytes of free space below which a warning is due."""
 
 
 async def check_record(state: Path | None) -> Finding:
-    """The file of the record; what is looked at takes a second at most."""
+    """Check the file of the usage store; takes a second at most."""
     return await asyncio.to_thread(_check, RunFolder(state).state / "olp.db")
 
 
@@ -43,13 +43,15 @@ def _check(path: Path) -> Finding:
 
 
 def _away(path: Path, name: str) -> str:
-    """The file with what SQLite keeps beside it, which must never meet another file."""
+    """A command that moves the file together with SQLite's auxiliary files, which must not be used
+    with another file.
+    """
     folder = path.with_name(name)
     return f"mkdir {folder} && mv {path}* {folder}"
 
 
 def _sound(path: Path) -> str:
-    """What stands in it. sqlite3.Error if it is not sound, or cannot be written."""
+    """A summary of the content. Raises sqlite3.Error if the file is corrupt or not writable."""
     with closing(opened_to_read(path)) as db:
         verdict = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":

@@ -147,8 +147,9 @@ class Session(Protocol):
 
     @property
     def reusable(self) -> bool:
-        """Whether it can begin another conversation after a clean end. It says Ready again then;
-        otherwise it can only go on with the one it has."""
+        """Whether it can start another conversation after a clean end, signalled by another Ready.
+        Otherwise it can only continue the one it has.
+        """
 
     @property
     def keeps_max_tokens(self) -> bool:
@@ -156,8 +157,9 @@ class Session(Protocol):
 
     @property
     def parked(self) -> bool:
-        """Whether calls of the client's tools are open: the model waits for `more`, which brings
-        their results."""
+        """Whether calls of the client's tools are open: the model waits for a `resume` that brings
+        their results.
+        """
 
     def takes(self, request: Request, model: str) -> bool:
         """Whether this process can serve `request` with `model` exactly as asked."""

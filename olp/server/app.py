@@ -1,4 +1,4 @@
-"""The HTTP application: its routes, and what every response has in common."""
+"""The HTTP application: its routes, and what all responses share."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHAT = "/v1/chat/completions"
 
 
 class Server:
-    """The routes over one service at a time."""
+    """The routes. The service behind them can be replaced while the server runs."""
 
     def __init__(self, service: Service, config: Config) -> None:
         self._in_flight: dict[str, int] = {}
@@ -37,8 +37,9 @@ class Server:
         self.use(service, config)
 
     def use(self, service: Service, config: Config) -> None:
-        """From the next request on, ask `service` and go by `config`; answers under way keep what
-        they began with."""
+        """Use `service` and `config` from the next request on; answers in progress keep the old
+        ones.
+        """
         self._service = service
         self._gatekeeper = Gatekeeper(config.server, service.people, self._throttle, service.log)
         self._chat = ChatEndpoint(service, self._gatekeeper, config, self._in_flight)
@@ -46,8 +47,9 @@ class Server:
         self._page = ConnectPage(service, self._gatekeeper)
 
     def application(self) -> web.Application:
-        """The application, to be run with `handler_cancellation=True`: a handler whose client has
-        left must end, and its process with it."""
+        """The application. Run it with `handler_cancellation=True`: the handler must be cancelled
+        when its client disconnects, so that its CLI process is killed.
+        """
         app = web.Application(middlewares=[self._frame], client_max_size=self._max_body)
         app.on_response_prepare.append(self._stamp)
         routes: Sequence[tuple[str, str, Handler]] = (
@@ -70,7 +72,9 @@ class Server:
         return app
 
     def metrics_application(self) -> web.Application:
-        """Only /metrics, and without a key: for an address that the owner sets apart for it."""
+        """An application with only /metrics, without a key, for a separate address
+        (`metrics.listen`).
+        """
         app = web.Application(middlewares=[self._frame])
         app.router.add_get("/metrics", self._open_metrics)
         return app
@@ -79,7 +83,7 @@ class Server:
 
     @web.middleware
     async def _frame(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Give the request its reply, and turn whatever goes wrong into an error of this API."""
+        """Attach a `Reply` to the request, and turn exceptions into errors of this API."""
         reply = request[REPLY] = Reply()
         try:
             _check_expectation(request)
@@ -95,7 +99,8 @@ class Server:
         except Exception as error:
             self._service.log.error("unexpected", request_id=reply.id, error=described(error))
             if reply.begun:
-                # Half an answer is out, and only a broken connection tells the client so.
+                # Part of the answer was sent; only an aborted connection shows the client that
+                # it is incomplete.
                 if request.transport is not None:
                     request.transport.abort()
                 raise ConnectionResetError from error
@@ -119,7 +124,7 @@ class Server:
         response.headers["Server"] = "olp"
 
     async def _options(self, request: web.Request) -> web.Response:
-        """What a browser asks before it sends a page's request."""
+        """Answer a CORS preflight or any other OPTIONS request."""
         self._gatekeeper.check_surroundings(request)
         methods = await _methods_at(request)
         if not methods:
@@ -197,22 +202,22 @@ def _check_expectation(request: web.Request) -> None:
 
 
 async def _later(request: web.Request) -> None:
-    """Nothing: whoever reads a body says when it may come."""
+    """Do not send 100 Continue yet; the handler sends it when it reads the body."""
 
 
 async def _methods_at(request: web.Request) -> str:
-    """The methods that the address of `request` has; none for one that is not there."""
+    """The methods allowed at the path of `request`; empty for an unknown path."""
     found: set[str] = set()
     for resource in _resources(request):
         match, others = await resource.resolve(request)
         found |= others | ({request.method} if match else set())
-    if request.path == "*":  # the whole server is meant
+    if request.path == "*":  # the server as a whole
         found |= {"GET", "HEAD", "POST"}
     return ", ".join(sorted(found | {"OPTIONS"})) if found else ""
 
 
 ANYWHERE = "/{path:(?s:.*)}"
-"""The address of what is not there."""
+"""Catch-all route for unknown paths."""
 
 
 def _resources(request: web.Request) -> list[web.AbstractResource]:
@@ -224,7 +229,7 @@ def _paths(request: web.Request) -> list[str]:
 
 
 def _model(entry: ModelEntry) -> dict[str, Any]:
-    """One model as clients look for it. How much it reads has a name in each of them."""
+    """A model entry. Clients look for the context window under three different names."""
     reads = ("context_length", "context_window", "max_model_len")
     return {
         "id": entry.id,
@@ -240,7 +245,7 @@ def _model(entry: ModelEntry) -> dict[str, Any]:
 def _in_our_words(
     error: web.HTTPException | web.RequestPayloadError, max_body: int
 ) -> RequestError:
-    """What aiohttp refuses by itself, as an error of this API. `max_body` is in bytes."""
+    """A rejection by aiohttp as an error of this API. `max_body` is in bytes."""
     match error:
         case web.HTTPMethodNotAllowed():
             return _not_possible(error.method, ", ".join(sorted(error.allowed_methods)))
@@ -252,7 +257,7 @@ def _in_our_words(
         case web.HTTPNotFound():
             return RequestError("there is nothing here", status=404, code="not_found")
         case web.HTTPException():
-            # aiohttp's own words for an address that no route can even match.
+            # aiohttp's own text, e.g. for a path that no route can match.
             return RequestError(error.reason, status=error.status, code="bad_request")
     return RequestError("the body cannot be decoded", code="invalid_body")
 

@@ -1,9 +1,8 @@
-"""One connection of a client, around the HTTP library's own.
+"""One client connection, on top of aiohttp's request handler.
 
-The library waits for ever for the rest of a request's head, and for the next request; it ends a
-request whose client has said all that it has to say, and closed that direction; and what it cannot
-read it answers in words of its own. It tells nobody of a head that it has read: that is seen by its
-count of requests.
+aiohttp waits without limit for the rest of a request head, and for the next request; it cancels a
+request whose client has half-closed the connection; and it answers malformed requests with its own
+error pages. It has no hook for a parsed head, so its request counter is used.
 """
 
 from __future__ import annotations
@@ -19,34 +18,38 @@ from olp.errors import RequestError
 from olp.server.reply import Reply
 
 GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
-"""What may come before any answer, and means nothing to a client that does not wait for it."""
+"""An interim response, sent to probe the connection; clients that do not expect it ignore it."""
 
 STALLED_S = 120.0
-"""A client that takes no byte for so many seconds is gone, whatever its connection says."""
+"""Seconds after which a client that reads nothing is disconnected."""
 
 FIRST_LOOK_S, LAST_LOOK_S = 0.02, 15.0
-"""Seconds between the first two looks whether a client that says no more still listens; each
-further wait is twice as long, up to the second."""
+"""Seconds between probes of a half-closed connection: the first interval, doubled each time up to
+the second.
+"""
 
 
 class Doors(Protocol):
-    """Where connections are counted."""
+    """Limits on connections; implemented by `door.Doors`.
+
+    `head_s` and `idle_s` are timeouts in seconds, for a request head and for the next request.
+    """
 
     head_s: float
     idle_s: float
 
     def enter(self, guest: Connection, peer: object) -> bool:
-        """Whether it is let in."""
+        """Whether the connection is accepted; counts it if so."""
 
     def waits(self, guest: Connection) -> None:
-        """It is the client's turn again."""
+        """The connection waits for its client."""
 
     def leave(self, guest: Connection) -> None:
-        """It is over."""
+        """The connection was closed."""
 
 
 class Connection(web.RequestHandler):
-    """One connection of `server`, if `doors` let it in."""
+    """One connection of `server`, if `doors` accepts it."""
 
     def __init__(self, server: web.Server, doors: Doors, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop=loop, access_log=None)  # type: ignore[arg-type]
@@ -57,26 +60,28 @@ class Connection(web.RequestHandler):
         self._answered = 0
         self._said_all = False
 
-    # --- whose turn it is ----------------------------------------------------------------------
+    # --- state and timeouts --------------------------------------------------------------------
 
     @property
     def waits(self) -> bool:
-        """Whether it is the client's turn: no request is here, or not all of its body."""
+        """Whether the client has to send something: a request, or the rest of its body."""
         request = self._current_request
         return not self._owes or (request is not None and not request.content.is_eof())
 
     @property
     def _owes(self) -> bool:
-        """Whether there is a request that has no whole answer yet."""
+        """Whether a request has not been answered completely."""
         return self._request_count > self._answered
 
     def turn_out(self) -> None:
-        """End it at once."""
+        """Abort the connection."""
         if self.transport is not None:
             self.transport.abort()
 
     def _wait(self, seconds: float, *, idle: bool) -> None:
-        """It has so long for the head of its next request."""
+        """Abort after `seconds` unless a request head arrives. `idle`: no byte of it has arrived
+        yet.
+        """
         self._stop_waiting()
         self._idle = idle
         self._timer = self._loop.call_later(seconds, self.turn_out)
@@ -86,7 +91,7 @@ class Connection(web.RequestHandler):
             self._timer.cancel()
             self._timer = None
 
-    # --- what comes ----------------------------------------------------------------------------
+    # --- incoming ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._let_in = self._doors.enter(self, transport.get_extra_info("peername"))
@@ -107,8 +112,11 @@ class Connection(web.RequestHandler):
             self._wait(self._doors.head_s, idle=False)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """The client says no more. It may have left, or it may still wait for its answer: which of
-        them, a word shows that is sent to it. TLS has no such end of one direction."""
+        """The client half-closed the connection.
+
+        It may have gone or may still wait for its answer, which a probe shows. TLS has no
+        half-close.
+        """
         transport, request = self.transport, self._current_request
         begun = request is not None and request.writer.output_size
         if begun or not self._owes or transport is None or transport.get_extra_info("sslcontext"):
@@ -118,8 +126,9 @@ class Connection(web.RequestHandler):
         return True
 
     def _look(self, seconds: float) -> None:
-        """Send a word that means nothing, as long as no answer has begun. To one who has left it
-        comes back as an error, with the next one."""
+        """Probe the client with 100 Continue until the answer starts. If it has gone, the probe is
+        answered with a reset, which the next write reports as an error.
+        """
         request = self._current_request
         if not self._owes or self.transport is None:
             return
@@ -128,7 +137,7 @@ class Connection(web.RequestHandler):
                 request.content.feed_eof()
             if request.writer.output_size:
                 return
-            if request.version < HttpVersion11:  # it does not know that word
+            if request.version < HttpVersion11:  # HTTP/1.0 has no interim responses
                 self.turn_out()
                 return
             self.transport.write(GO_ON)
@@ -141,12 +150,12 @@ class Connection(web.RequestHandler):
         if self._let_in:
             super().connection_lost(exc)
 
-    # --- what goes out -------------------------------------------------------------------------
+    # --- outgoing ------------------------------------------------------------------------------
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send the rest of an answer. Then it is the client's turn."""
+        """Send the rest of an answer, then wait for the next request."""
         self._wait(STALLED_S, idle=False)
         try:
             return await super().finish_response(request, resp, start_time)
@@ -165,7 +174,7 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to what is no request that can be read, in the shape of the API."""
+        """The response to a malformed request, as an error of this API."""
         if request.writer.output_size:
             raise ConnectionError("half an answer is out")
         if not isinstance(exc, http_exceptions.HttpProcessingError):
@@ -182,7 +191,7 @@ _REASON = re.compile(r"[A-Za-z][A-Za-z0-9 '-]{2,60}")
 
 
 def _told(error: BaseException | None) -> RequestError:
-    """What the library cannot read, in OLP's words."""
+    """The error for what aiohttp could not parse."""
     match error:
         case http_exceptions.LineTooLong():
             told = "the address or a header is longer than 8 kB"
@@ -200,7 +209,7 @@ def _told(error: BaseException | None) -> RequestError:
                 return RequestError(
                     "there are too many headers", status=431, code="headers_too_large"
                 )
-            # Only the library's own words: what comes after them is the client's.
+            # Only the library's own text: what follows it is the client's input.
             reason = _REASON.match(message)
             why = f": {reason[0].strip().lower()}" if reason else ""
             return RequestError(
@@ -210,7 +219,7 @@ def _told(error: BaseException | None) -> RequestError:
 
 
 def unsupported_encoding() -> RequestError:
-    """The refusal of a body that is packed in a way which is not known here."""
+    """The error for a body with an unknown Content-Encoding."""
     return RequestError(
         "the body is packed in a way that is not known here; send it plain, or with gzip",
         status=415,

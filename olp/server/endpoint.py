@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions, from the body to the last byte."""
+"""POST /v1/chat/completions, from the request body to the last byte of the answer."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from olp.server.connection import GO_ON, STALLED_S, unsupported_encoding
 from olp.server.reply import JSON, REPLY, Reply
 
 DIALECT = "openai-chat"
-"""What the book calls the API that is spoken here."""
+"""The name of this API in the request log."""
 
 READERS = 2
-"""Threads that read requests which are not read in passing."""
+"""Threads that decode slow requests."""
 
 LARGE = 256 * 1024
-"""Bytes of a body that is not read in passing."""
+"""Bytes of a body above which it is decoded in a thread."""
 
 ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
-"""What the HTTP library unpacks. It refuses by itself those of them for which it lacks a module."""
+"""Content encodings that aiohttp decodes. It rejects those for which a module is missing."""
 
 
 class ChatEndpoint:
-    """The OpenAI chat completions API over one service. `in_air` counts each caller's requests."""
+    """The OpenAI chat completions API over one service. `in_flight` maps caller ids to counts."""
 
     def __init__(
         self, service: Service, gatekeeper: Gatekeeper, config: Config, in_flight: dict[str, int]
@@ -49,12 +49,12 @@ class ChatEndpoint:
         self._gatekeeper = gatekeeper
         self._config = config
         self._fetcher = Fetcher(config.images)
-        # Threads of their own: what a client makes slow must not keep processes from being ended.
+        # A pool of its own, so that slow client input cannot delay the killing of processes.
         self._readers = ThreadPoolExecutor(READERS, "read-request")
         self._in_flight = in_flight
 
     async def post(self, http: web.Request) -> web.StreamResponse:
-        """The whole way of one request, as the server sees it."""
+        """Handle one request from authorization to the end of the answer."""
         reply = http[REPLY]
         caller = await self._gatekeeper.check(http)
         entry = self._service.request_log.entry(reply.id, caller, DIALECT)
@@ -105,8 +105,8 @@ class ChatEndpoint:
             max_media=self._config.images.max_count,
             links=self._config.images.fetch,
         )
-        # A schema may take a second to check, and images some time to unpack, in which the others
-        # must be served. A name may be written with an escape.
+        # Checking a schema and decoding images may take a second, during which the event loop
+        # must not block. `\u`: a property name may be written with an escape.
         slow = len(body) > LARGE or b"schema" in body or b"parameters" in body or b"\\u" in body
         if not slow:
             return decode()
@@ -114,7 +114,9 @@ class ChatEndpoint:
 
     @contextmanager
     def _counted(self, caller: Caller) -> Iterator[None]:
-        """Holds one of the requests that a caller may have in the air."""
+        """Count a request of the caller's while it is in flight. Raises RequestError (429) at the
+        limit.
+        """
         count = self._in_flight.get(caller.id, 0)
         if count >= self._config.server.max_requests:
             raise RequestError(
@@ -130,18 +132,18 @@ class ChatEndpoint:
             self._in_flight[caller.id] -= 1
 
     def shows_detail(self, caller: Caller) -> bool:
-        """Whether the caller may see what happened to each hop."""
+        """Whether the caller may see what happened at each hop."""
         policy = self._config.routing.fallback_detail
         return policy == "all" or (policy == "owner_only" and caller.owner)
 
     @property
     def keepalive_s(self) -> float | None:
-        """Seconds of silence after which a stream gets a comment; None for never."""
+        """Seconds of silence after which a stream gets a keep-alive comment; None to send none."""
         return self._config.server.keepalive_s or None
 
 
 class _Answer:
-    """One answer on its way out."""
+    """Writes one answer to the client."""
 
     def __init__(
         self,
@@ -180,7 +182,7 @@ class _Answer:
         return web.Response(body=body, content_type=JSON, headers=self._headers(head, outputs))
 
     async def stream(self) -> web.StreamResponse:
-        """The answer as server-sent events, or a JSON error while nothing has gone out."""
+        """The answer as server-sent events, or a JSON error if nothing was sent yet."""
         try:
             outputs = await self._read()
         except BrokenOff as error:
@@ -231,17 +233,17 @@ class _Answer:
         data = b"".join(map(encoder.event, outputs))
         if data:
             await self._send(response, data)
-        # A client that has read the last word may hang up before its handler is done.
+        # A client may disconnect after the last event, before its handler has finished.
         self._entry.all_sent = isinstance(outputs[-1], Done | Failed)
 
     async def _send(self, response: web.StreamResponse, data: bytes) -> None:
-        """TimeoutError for a client that takes nothing for `STALLED_S`."""
+        """Write to the client. Raises TimeoutError if it reads nothing for `STALLED_S` seconds."""
         async with asyncio.timeout(STALLED_S):
             await response.write(data)
         self._entry.bytes_out += len(data)
 
     def _headers(self, head: Answering, outputs: Sequence[Output]) -> dict[str, str]:
-        """What is known by now: of a stream, by its first piece."""
+        """The response headers known so far; for a stream, with its first piece."""
         more = {**headers.ignored(self._order.request.ignored), **headers.mismatch(outputs)}
         return headers.answered(head, show_detail=self._detail) | more
 
@@ -259,7 +261,7 @@ class _Answer:
 
 
 def _apology(error: BrokenOff) -> RequestError:
-    """What a client is told of an answer that OLP itself broke off."""
+    """The error for an answer that OLP itself aborted."""
     if error.stopped:
         return RequestError(
             "OLP is being stopped; ask again in a moment", status=503, code="server_stopping"
@@ -273,7 +275,7 @@ def _apology(error: BrokenOff) -> RequestError:
 
 
 def _with_wishes(order: openai_chat.Order, http: web.Request) -> openai_chat.Order:
-    """The order with what its headers ask for."""
+    """The order with the options from its headers."""
     substitution = http.headers.get("X-OLP-Substitution", "").strip().lower()
     if substitution not in ("", "allow", "forbid"):
         raise RequestError(

@@ -1,8 +1,8 @@
-"""The house's numbers in Prometheus' format.
+"""Metrics in Prometheus' format.
 
-Everything is read when it is asked for: what is counted from the tally, what is measured from the
-health report. Names and units follow Prometheus' conventions: seconds, bytes and ratios, `_total`
-for what only grows. Labels are bounded; a person's name is one only if the owner says so.
+All values are read at scrape time: counters from the tally, gauges from the health report. Names
+and units follow Prometheus' conventions: seconds, bytes and ratios, `_total` for counters. Labels
+are bounded; a person's name is a label only if the owner enables it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Health = Mapping[str, Any]
 
 
 def exposition(health: Health, counters: Counters, *, people: bool) -> bytes:
-    """All of it as text."""
+    """All metrics in the text format."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_House(health, counters, people))
     ProcessCollector(registry=registry)
@@ -55,7 +55,7 @@ class _House(Collector):
         yield from _providers(self._health["providers"])
 
 
-# --- what is counted ---------------------------------------------------------------------------
+# --- counters ----------------------------------------------------------------------------------
 
 
 def _counted(counters: Counters, people: bool) -> Iterator[Metric]:
@@ -97,7 +97,9 @@ def _counter(
     counts: Mapping[Any, float],
     people: bool,
 ) -> Metric:
-    """A counter whose keys are its labels and a person, who is told of or added up."""
+    """A counter family. The keys of `counts` are label values and a person, which is either a label
+    or summed over.
+    """
     family = CounterMetricFamily(name, about, labels=(*labels, "person") if people else labels)
     shown: Counter[tuple[str, ...]] = Counter()
     for by, count in counts.items():
@@ -119,7 +121,7 @@ def _timed(counters: Counters) -> Iterator[Metric]:
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Each bound with how many values were at most that."""
+    """Cumulative buckets: each upper bound with the number of values up to it."""
     total, told = 0, []
     for bound, count in zip((*histogram.bounds, None), histogram.counts, strict=True):
         total += count
@@ -127,7 +129,7 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     return told
 
 
-# --- what is measured --------------------------------------------------------------------------
+# --- gauges ------------------------------------------------------------------------------------
 
 
 def _house(health: Health) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""The answer: events in, bytes out, streaming or whole, and the errors in this API's shape."""
+"""Encodes answers, streamed or whole, and errors in this API's format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 class StreamEncoder:
-    """One streamed answer, as server-sent events. `created` is in epoch seconds."""
+    """Encodes one streamed answer as server-sent events. `created` is in epoch seconds."""
 
     media_type = "text/event-stream"
     keep_alive = b": keep-alive\n\n"
@@ -54,7 +54,7 @@ class StreamEncoder:
         self._said: list[str] = []
 
     def event(self, output: Output) -> bytes:
-        """The bytes for one output; nothing for what this API does not show."""
+        """The bytes for one output; empty for events that this API does not show."""
         match output:
             case Answering(model=model):
                 self._base["model"] = model
@@ -63,7 +63,7 @@ class StreamEncoder:
                 self._said.append(text)
                 return self._chunk({"content": text})
             case CallStarted(index) | CallArguments(index) if index and self._order.functions:
-                return b""  # of those there is one in an answer
+                return b""  # `function_call` allows one call per answer
             case CallStarted(index, id, name):
                 function = {"name": name, "arguments": ""}
                 call = {"index": index, "id": id, "type": "function", "function": function}
@@ -84,7 +84,7 @@ class StreamEncoder:
                 return b""
 
     def error(self, error: RequestError) -> bytes:
-        """The bytes that end a stream which OLP itself had to break off."""
+        """The bytes that end a stream which OLP itself aborted."""
         return b"data: " + request_error_body(error) + b"\n\n"
 
     def _call(self, call: dict[str, Any], function: dict[str, Any]) -> bytes:
@@ -129,7 +129,7 @@ def _calls(outputs: Sequence[Output]) -> list[dict[str, Any]]:
 
 
 def _remark(mismatch: str | None) -> bytes:
-    """A line that no client reads as a part of the answer: a header would come too late."""
+    """An SSE comment, which clients ignore: it is too late for a header."""
     if mismatch is None:
         return b""
     told = mismatch.encode("ascii", "replace").decode().translate(_ONE_LINE)
@@ -144,7 +144,9 @@ def _frame(data: Any) -> bytes:
 
 
 def whole(order: Order, outputs: Sequence[Output], *, id: str, created: int) -> bytes:
-    """One complete answer as a JSON body. `outputs` begins with an Answering and ends with Done."""
+    """A complete answer as a JSON body. `outputs` begins with an Answering and ends with a Done.
+    `created` is in epoch seconds.
+    """
     texts = [output.text for output in outputs if isinstance(output, Text)]
     thoughts = [output.text for output in outputs if isinstance(output, Reasoning)]
     model = next((o.model for o in outputs if isinstance(o, Answering)), order.request.model)
@@ -200,12 +202,12 @@ def error_body(failed: Failed, advice: str = "") -> dict[str, Any]:
 
 
 def refused_body(refused: Refused) -> bytes:
-    """The body of an answer that no hop gave."""
+    """The body of a response when no hop could answer."""
     return json.dumps(error_body(refused.failed, refused.advice)).encode()
 
 
 def request_error_body(error: RequestError) -> bytes:
-    """The body of a request that was refused before any provider was asked."""
+    """The body for a request that was rejected before any provider was asked."""
     kind = "invalid_request_error" if error.status < 500 else "server_error"
     if error.code == "insufficient_quota":
         kind = error.code

@@ -415,7 +415,7 @@ class Driver:
         known = by_status(status) or kind or said
         if known is None and is_transport_fault(words):
             known = ErrorCode.SPAWN_FAILED
-        # The CLI lives and tells it: what has come of the answer is not all that it made.
+        # The CLI is alive and reports a failure after text: the answer so far is incomplete.
         vague = known is ErrorCode.OVERLOADED and said is not known and status is None
         cut = self._begun and (vague or known in (None, ErrorCode.SPAWN_FAILED))
         return ErrorCode.VENDOR_CUT if cut else known or ErrorCode.UNKNOWN

@@ -171,7 +171,7 @@ class ClaudeSession:
         return steps
 
     def _own_cost(self, usage: Usage) -> Usage:
-        """The CLI reports the cumulated cost of its process; the difference is this answer's cost."""
+        """The CLI reports the total cost of its process; the difference is this answer's."""
         if usage.cost is None:
             return usage
         cost, self._cost = usage.cost - self._cost, usage.cost

@@ -1,11 +1,11 @@
-"""What `codex exec` says, from its first line to its last.
+"""The output protocol of `codex exec`.
 
-It streams no text: the answer comes as one item, and of several the last is the answer; what stood
-before it is commentary, which a client gets as reasoning. The answer is final at `turn.completed`,
-although the process may stay for seconds.
+It does not stream text: messages come as whole items, of which the last is the answer; earlier ones
+are commentary and are passed on as reasoning. The answer is final at `turn.completed`, although the
+process may stay alive for seconds.
 
-It tells nothing of a call of a tool that is not there, nor of the vendor's answers as such: a
-model that calls so is asked again and again, unseen. Only what it says between two calls shows.
+It reports neither calls of unknown tools nor the vendor's single responses: a model that makes such
+calls is asked again and again, invisibly. Only messages between two calls show it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from olp.providers.shared.wire import count, parse_line, table, text
 _HARMLESS_ITEMS = ("agent_message", "reasoning", "error", "todo_list")
 
 _MESSAGES = 5
-"""Messages of one answer, commentary and all. A model without tools has no reason for more, nor for
-the same one twice: the CLI asks it again and again."""
+"""The most messages in one answer, commentary included. A model without tools has no reason for
+more, nor for repeating one: the CLI is then asking its vendor again and again.
+"""
 
 _REROUTED = re.compile(r"^model rerouted: \S+ -> (\S+)")
 
@@ -59,8 +60,10 @@ class Driver:
                 return []
 
     def exited(self, exit: Exit) -> Sequence[Event]:
-        """It died without a last word. What it told of its vendor is why, and else its answer may
-        be whole."""
+        """The process exited without `turn.completed`.
+
+        A failure that it reported before is the cause; otherwise the answer so far may be complete.
+        """
         told = exit.told("codex")
         for said in (self._noticed, told):
             if knows(said, log=said is told):
@@ -73,7 +76,7 @@ class Driver:
             return [tried("codex", str(kind)), Halt()]
         if kind == "error":
             return self._warned(text(item.get("message")) or "")
-        # All lines before are of the CLI itself: the vendor may not even have been reached.
+        # Earlier lines come from the CLI itself: the vendor may not have been reached yet.
         first = [Started()] if kind in ("agent_message", "reasoning") else []
         if moment != "item.completed":
             return first
@@ -94,13 +97,13 @@ class Driver:
         return [Text(answer)] if answer else []
 
     def _warned(self, said: str) -> Sequence[Step]:
-        """An item of kind `error` is a warning."""
+        """An item of type `error` is a warning."""
         if rerouted := _REROUTED.search(said):
             return [Started(rerouted[1])]
         return self._retried(said) if announces_retry(said) else []
 
     def _notice(self, said: str) -> Sequence[Step]:
-        """Told again by `turn.failed`, unless the CLI means to ask its vendor once more."""
+        """An `error` line. It is repeated in `turn.failed`, unless the CLI is about to retry."""
         if announces_retry(said):
             return self._retried(said)
         self._noticed = said[:LOOKED_AT]
@@ -113,8 +116,9 @@ class Driver:
         return self._ended(unfinished(said, self._now, spoke=self._answer is not None))
 
     def _ended(self, end: Sequence[Event]) -> Sequence[Event]:
-        """With the answer before it, where that goes to the client: what the vendor cut or refused
-        does, what broke off does not."""
+        """Put the answer so far before `end`, if the turn was cut by a limit or refused; after a
+        failure it is dropped.
+        """
         return [*self._take_answer(), *end] if isinstance(end[-1], Done) else end
 
 

@@ -1,8 +1,8 @@
-"""What Codex says when the vendor did not complete an answer, and what that means.
+"""Codex's error codes and texts, and how a turn ends that the vendor did not complete.
 
-The app-server tells most failures in a code. `codex exec` has nothing but words, and for some codes
-those are the vendor's own sentence. A refusal is an answer of its own kind: it ends the turn in the
-vendor's words, and no other hop is asked.
+The app-server sends a code for most failures; `codex exec` sends only text, for some codes the
+vendor's own sentence. A refusal is an answer of its own kind: it ends the turn with the vendor's
+text, and no other hop is tried.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from olp.providers.shared.wire import parse_line, table, text
 REFUSALS = frozenset(
     {"cyberPolicy", "bioPolicy", "misalignmentPolicyViolation", "inferenceHookDenied"}
 )
-"""Codes that say: the vendor, or the workspace's own rule there, refuses what was asked."""
+"""Codes for a refusal by the vendor's policy, or by a rule of the user's workspace there."""
 
 CODES: Mapping[str, ErrorCode | None] = {
     "usageLimitExceeded": ErrorCode.QUOTA_EXHAUSTED,
@@ -55,7 +55,7 @@ CODES: Mapping[str, ErrorCode | None] = {
     "responseTooManyFailedAttempts": None,
     "other": None,
 }
-"""What each code means; None where the status or the words that come with it say it."""
+"""The meaning of each code; None where it depends on the status or the text sent with it."""
 
 PATTERNS: Patterns = (
     (r"you've (hit|reached) your (workspace )?(usage|credit) limit", ErrorCode.QUOTA_EXHAUSTED),
@@ -96,7 +96,7 @@ _REFUSED = re.compile(
     r"|inference hook (blocked|denied)|^invalid prompt\b|^invalid request\.$",
     re.IGNORECASE,
 )
-"""Words in which the vendor refuses, and those that the CLI puts where the vendor gave none."""
+"""Refusal texts of the vendor, and those the CLI substitutes where the vendor sent none."""
 
 _INCOMPLETE = re.compile(
     r"incomplete response returned, reason: (max_output_tokens|content_filter)", re.IGNORECASE
@@ -108,13 +108,14 @@ _TITLE = re.compile(r"<title>\s*(.*?)\s*</title>", re.IGNORECASE | re.DOTALL)
 
 
 def announces_retry(said: str) -> bool:
-    """Whether the CLI says that it asks its vendor once more."""
+    """Whether the CLI reports that it is about to ask its vendor again."""
     return _RETRY.match(said) is not None
 
 
 def knows(said: str, *, log: bool = False) -> bool:
-    """Whether these are words of Codex's that say what went wrong. In its `log` it also tells of
-    connections that have nothing to do with the answer."""
+    """Whether `said` is a known error or refusal text of Codex. With `log` it is standard error, in
+    which connection errors may be unrelated to the answer and are ignored.
+    """
     found = classify(said, PATTERNS)
     elsewhere = log and found in (ErrorCode.SPAWN_FAILED, ErrorCode.VENDOR_CUT)
     return (found is not None and not elsewhere) or _refuses(said)
@@ -123,9 +124,11 @@ def knows(said: str, *, log: bool = False) -> bool:
 def unfinished(
     said: str, now: datetime, *, info: object = None, spoke: bool = False
 ) -> list[Event]:
-    """How a turn ends that the vendor did not complete: cut by a limit, refused, or failed. `said`
-    and `info` are the CLI's words and its code; `spoke` says whether text was told before. A broken
-    connection is an answer that broke off if so, and may not be taken for a whole one."""
+    """How a turn ends that the vendor did not complete: cut by a limit, refused, or failed.
+
+    `said` and `info` are the CLI's error text and code (`codexErrorInfo`). `spoke` says that text
+    was sent before: a broken connection then becomes VENDOR_CUT, since the answer is incomplete.
+    """
     name, status = _coded(info)
     if cut := _INCOMPLETE.search(said):
         by_limit = cut[1].lower() == "max_output_tokens"
@@ -140,9 +143,11 @@ def unfinished(
 
 
 def retried(said: str, now: datetime, *, spoke: bool = False) -> list[Event]:
-    """How a turn ends in which the CLI means to ask its vendor once more, because of what is
-    `said`. That is never a request which the vendor refused, whatever status there is: a proxy that
-    does not know its kind of connection answers 404."""
+    """How a turn ends when the CLI is about to retry because of `said`.
+
+    Whatever the status, this is never a request that the vendor rejected: a proxy that does not
+    support WebSockets answers 404.
+    """
     events = unfinished(said, now, spoke=spoke)
     reason = ErrorCode.VENDOR_CUT if spoke else ErrorCode.SPAWN_FAILED
     return [
@@ -154,7 +159,7 @@ def retried(said: str, now: datetime, *, spoke: bool = False) -> list[Event]:
 
 
 def _coded(info: object) -> tuple[str, int | None]:
-    """The app-server's code, and the vendor's status that some have with them."""
+    """The app-server's error code, and the HTTP status that comes with some of them."""
     if isinstance(info, str):
         return info, None
     name, more = next(iter(table(info).items()), ("", None))
@@ -163,8 +168,9 @@ def _coded(info: object) -> tuple[str, int | None]:
 
 
 def _refuses(said: str) -> bool:
-    """Whether these are words of a refusal, alone or in the JSON of one. Where a status or another
-    failure is named, such words are not what it is about."""
+    """Whether `said` is a refusal, as plain text or inside JSON. A text that names a status or
+    matches another failure is not.
+    """
     named = http_status(said) is not None or classify(said, PATTERNS) is not None
     return not named and _REFUSED.search(plain(said)) is not None
 
@@ -183,7 +189,8 @@ def _failed(said: str, known: ErrorCode | None, status: int | None, now: datetim
 
 
 def _error_code(said: str, known: ErrorCode | None, status: int | None) -> ErrorCode:
-    page = _PAGE.match(said.lstrip()) is not None  # a refused request's body is told as it is
+    # the CLI passes on the body of a rejected request unchanged
+    page = _PAGE.match(said.lstrip()) is not None
     if page or (status == 403 and is_blocked(said)):
         return ErrorCode.SPAWN_FAILED
     found = known or classify(said, PATTERNS) or _by_body(said) or by_status(status)
@@ -194,7 +201,7 @@ def _error_code(said: str, known: ErrorCode | None, status: int | None) -> Error
 
 
 def _by_body(said: str) -> ErrorCode | None:
-    """A request that was refused with 400 is told as the JSON body of the vendor's answer."""
+    """Classify the vendor's JSON body, which the CLI passes on for a 400."""
     body = parse_line(said)
     error = table(body.get("error"))
     if text(error.get("code")) == "context_length_exceeded":
@@ -203,7 +210,7 @@ def _by_body(said: str) -> ErrorCode | None:
 
 
 def _readable(said: str) -> str:
-    """`said` with the title of an HTML page in place of the page."""
+    """`said` with an HTML page replaced by its title."""
     page = _PAGE.search(said)
     if page is None:
         return said
@@ -212,6 +219,6 @@ def _readable(said: str) -> str:
 
 
 def coded(error: Mapping[str, Any], now: datetime, *, spoke: bool = False) -> list[Event]:
-    """How a turn ends of which the app-server says what went wrong."""
+    """How a turn ends for an error object of the app-server."""
     said = text(error.get("message")) or ""
     return unfinished(said, now, info=error.get("codexErrorInfo"), spoke=spoke)

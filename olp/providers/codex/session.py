@@ -1,8 +1,8 @@
-"""Codex as a process that waits for its requests: `codex app-server`.
+"""Codex as a warm process: `codex app-server`.
 
-Unlike `codex exec` it streams the text, takes earlier turns as true turns, and says in a code what
-went wrong. One process takes one conversation after another, each as a thread of its own that is
-written nowhere.
+Unlike `codex exec` it streams text, takes earlier turns as real turns, and sends error codes. One
+process serves many conversations in sequence, each in a thread of its own that is not stored on
+disk.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from olp.providers.shared.transcript import system_of
 from olp.providers.shared.wire import is_cut, parse_line, table
 
 _RAW_ITEMS = ("message", "agent_message", "reasoning", "function_call_output")
-"""What may stand in the vendor's own items besides calls of the client's tools."""
+"""Raw item types allowed besides calls of the client's tools."""
 
 _CALLS = ("function_call", "custom_tool_call")
 
 _REFUSED_CALLS = (-32600, -32602)
-"""JSON-RPC: an invalid request, invalid parameters."""
+"""JSON-RPC error codes: invalid request, invalid params."""
 
 _OF_THE_CLIENT = ("thread/start", "thread/inject_items", "turn/start")
-"""Calls in whose parameters stands what a client wrote."""
+"""Methods whose parameters contain text of the client."""
 
 MAX_INPUT_CHARS = 1_000_000
-"""Characters that a turn can be started with. What is longer goes in with the earlier turns."""
+"""The most characters of a turn's `input`. A longer message is injected with the earlier turns."""
 
 
 class CodexSession:
-    """The protocol of one app-server, whose threads work in the folder `work`."""
+    """The protocol of one app-server, whose threads use the working directory `work`."""
 
     reusable = True
     keeps_max_tokens = False
@@ -76,16 +76,17 @@ class CodexSession:
         return bool(self._calls_open)
 
     def takes(self, request: Request, model: str) -> bool:
-        """Everything but a conversation that the assistant is to go on with."""
+        """Everything but a request to continue an assistant message."""
         return request.asks
 
     def opening_s(self, request: Request) -> float | None:
-        """Thinking and text are announced as they begin, a call only when it is whole: a long one
-        may be the first that the model writes."""
+        """Reasoning and text are announced when they start, a call only when it is complete: a long
+        one may be the first thing that the model writes.
+        """
         return None if request.tools else OPENING_S
 
     def can_resume(self, request: Request) -> bool:
-        """With what can be handed over."""
+        """Whether the new messages can be passed on."""
         return fits(request.latest, parked=self.parked)
 
     # --- what is written -----------------------------------------------------------------------
@@ -100,7 +101,7 @@ class CodexSession:
         return [self._call("initialize", clientInfo=client, capabilities={"experimentalApi": True})]
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
-        # The conversation before is over: what the process keeps of it is given free.
+        # The previous conversation is over: release the memory it takes.
         over = self._thread
         forget = [self._call("thread/unsubscribe", threadId=over)] if over is not None else []
         self._request, self._told, self._thread = request, Turn(now), None
@@ -119,7 +120,7 @@ class CodexSession:
                 environments=[],
                 model=model,
                 baseInstructions=system or NO_SYSTEM,
-                # The raw events tell what the model wants called, and when that is all.
+                # The raw events report the model's calls, and when they are complete.
                 experimentalRawEvents=True,
                 **tools_of(request.tools, self._names),
             ),
@@ -140,13 +141,13 @@ class CodexSession:
         return [self._call("turn/interrupt", threadId=self._thread, turnId=self._turn)]
 
     def _begin(self, thread: str) -> Sequence[Step]:
-        """The thread is there."""
+        """Start the turn in the new thread."""
         assert self._request is not None
         self._thread = thread
         return self._begin_turn(thread, self._request.turns)
 
     def _begin_turn(self, thread: str, turns: Sequence[Message]) -> Sequence[Step]:
-        """Earlier turns first, then the one to be answered."""
+        """Inject the earlier turns, then start the one to be answered."""
         last = turns[-1]
         alone = last.role is Role.USER and len(last.text) <= MAX_INPUT_CHARS
         earlier = items_of(turns[:-1] if alone else turns, self._names)
@@ -179,8 +180,11 @@ class CodexSession:
         return self._notified(str(method), params, self._told)
 
     def _tool_call(self, number: int, params: Mapping[str, Any]) -> Sequence[Step]:
-        """The CLI asks for a result. Which calls there are was told before, by the raw events; a
-        version without them tells of one call here, and that is the answer's end."""
+        """Handle a request for a call's result.
+
+        The raw events have already reported the calls. A version without raw events reports a
+        single call here, which ends the answer.
+        """
         id = str(params.get("callId"))
         alone: list[Step] = []
         if not self._calls_open.knows(id):
@@ -196,9 +200,12 @@ class CodexSession:
         return self._calls_open.called(id, name, arguments)
 
     def _raw_item(self, item: Mapping[str, Any]) -> Sequence[Step]:
-        """What the model wrote. Any other tool the CLI would answer for by itself, and would ask
-        again as soon as the vendor's answer is whole; arguments that it cannot read as well, but
-        those are for the client to see. So neither is waited for longer."""
+        """Handle an item that the model wrote.
+
+        The CLI would answer calls of other tools by itself, and calls whose arguments it cannot
+        parse, and then ask the vendor again. The former fail; the latter are passed on to the
+        client, and the answer ends without waiting for more.
+        """
         kind = item.get("type")
         if kind not in _CALLS:
             return [] if kind in _RAW_ITEMS else [tried("codex", str(kind)), Halt()]
@@ -206,11 +213,12 @@ class CodexSession:
         called = self._called(str(item.get("call_id")), str(item.get("name")), arguments)
         if readable(arguments):
             return called
-        self._cut = self._cut or is_cut(arguments)  # perhaps by the vendor's limit, which is told
+        # perhaps cut by the token limit, which is reported later
+        self._cut = self._cut or is_cut(arguments)
         return called if self._cut else [*called, Done(Finish.TOOL_CALLS), Halt()]
 
     def _responded(self, counted: Mapping[str, Any], told: Turn) -> Sequence[Step]:
-        """The vendor's answer is whole: all that the model calls for was told."""
+        """The vendor's response is complete: all calls in it were reported."""
         told.responded()
         if not self.parked:
             return []
@@ -233,8 +241,9 @@ class CodexSession:
                 return []
 
     def _declined(self, method: str, error: Mapping[str, Any]) -> Sequence[Step]:
-        """The CLI does not do what it was told to: perhaps since it cannot read a client's words
-        in it, which a hop of another kind can."""
+        """Handle an error response, perhaps because the CLI cannot parse the client's text; a hop
+        of another kind may be able to.
+        """
         if method in ("turn/interrupt", "thread/unsubscribe"):
             return []
         said = str(error.get("message") or "no reason given")

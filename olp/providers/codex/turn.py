@@ -1,9 +1,10 @@
-"""One turn of Codex's app-server, as the notifications tell of it: what the model says, and how the
-turn ends. What the model wants called is the session's matter.
+"""One turn of Codex's app-server: the model's output and how the turn ends. Calls of tools are
+handled by the session.
 
-A turn is one answer of the vendor's. The CLI may ask for another one by itself, without an end:
-when the vendor broke off, or ended a piece of its answer and not the turn. Where the model has only
-spoken aside until then, its answer is still to come; anything else is the end.
+A turn is one response of the vendor. The CLI may request another one by itself, without ending the
+turn: after the vendor's stream broke off, or after the vendor ended a response but not the turn. If
+the model has only written commentary so far, its answer is still to come; otherwise the turn is
+failed.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from olp.providers.codex.failures import announces_retry, coded, retried
 from olp.providers.shared.wire import table, text
 
 _ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "dynamicToolCall")
-"""The kinds of items that do nothing on this machine, and nothing at the vendor's either."""
+"""Item types that run nothing, neither on this machine nor at the vendor."""
 
 _ANSWERS = 3
-"""Answers of the vendor's that a turn may have without results of tools in between."""
+"""The most responses of the vendor in a turn, without results of tools in between."""
 
 
 class Turn:
-    """From what the client asked, or from the results that it brought, to the end."""
+    """State of one turn, from the client's request, or the tool results it sent, to the end."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -37,7 +38,7 @@ class Turn:
         self._whole = False
 
     def item(self, item: Mapping[str, Any], *, ended: bool) -> Sequence[Step]:
-        """An item begins, or has `ended`."""
+        """An item has started, or has `ended`."""
         kind = item.get("type")
         if kind == "contextCompaction":
             what = "the conversation is too long: codex would go on with a summary of it"
@@ -54,11 +55,11 @@ class Turn:
         self._begun += not ended
         self._written += ended
         if item.get("phase") == "commentary":
-            # What the model says on its way to the answer is marked as such.
+            # Messages that precede the answer are marked as commentary.
             self._aside.setdefault(str(item.get("id")), "")
 
     def begins(self, steps: Sequence[Step]) -> Sequence[Step]:
-        """`steps`, which are of an answer of the vendor's: of the first, or of one more."""
+        """`steps`, unless they belong to a further response of the vendor that is not allowed."""
         if not self._whole:
             return steps
         self._whole = False
@@ -78,27 +79,28 @@ class Turn:
         return steps
 
     def thought(self, params: Mapping[str, Any]) -> Sequence[Step]:
-        """A piece of the model's thinking."""
+        """A piece of the model's reasoning."""
         return self.begins([Reasoning(text(params.get("delta")) or "")])
 
     def responded(self) -> None:
-        """An answer of the vendor's is whole."""
+        """A response of the vendor is complete."""
         self._whole = True
         self._answers += 1
 
     def rerouted(self, params: Mapping[str, Any]) -> Sequence[Step]:
-        """The vendor lets another model answer."""
+        """The vendor switched to another model."""
         model = text(params.get("toModel"))
         return self.begins([Started(model)]) if model else []
 
     def warned(self, params: Mapping[str, Any]) -> Sequence[Event]:
-        """Among what the CLI warns of may be that it asks its vendor once more."""
+        """A warning, which may announce that the CLI asks its vendor again."""
         said = text(params.get("message")) or ""
         return retried(said, self.now, spoke=self._spoke) if announces_retry(said) else []
 
     def failing(self, params: Mapping[str, Any]) -> Sequence[Event]:
-        """Something went wrong, which is told again when the turn ends, unless the CLI means to ask
-        its vendor once more."""
+        """An error notification. It is repeated when the turn ends, unless the CLI is about to
+        retry.
+        """
         if params.get("willRetry") is not True:
             return []
         error = table(params.get("error"))
@@ -106,19 +108,19 @@ class Turn:
         return retried(why, self.now, spoke=self._spoke)
 
     def completed(self, turn: Mapping[str, Any]) -> Sequence[Step]:
-        """The turn is over."""
+        """The turn has ended."""
         error = turn.get("error")
         if error:
             return coded(table(error), self.now, spoke=self._spoke)
         if turn.get("status") != "completed":
             return [Failed(ErrorCode.SPAWN_FAILED, f"codex ended its turn: {turn.get('status')}")]
         if self._begun and not self._written and not self._spoke:
-            # A message without any text is a refusal, which the CLI drops.
+            # A message without any text is a refusal, whose text the CLI drops.
             return [Done(Finish.CONTENT_FILTER), Ready()]
         return [*self._last_aside(), Done(), Ready()]
 
     def _last_aside(self) -> list[Step]:
-        """Where the model said nothing else, its last message is the answer."""
+        """The last commentary, which is the answer if the model wrote nothing else."""
         if self._spoke or not self._aside:
             return []
         return [Text(list(self._aside.values())[-1])]

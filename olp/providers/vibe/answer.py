@@ -1,8 +1,8 @@
-"""What `vibe -p` says, from its first line to its last.
+"""The output protocol of `vibe -p`.
 
-Its output is whole entries: the prompt is echoed, and a message is the answer only when its
-outcome is `committed`. Usage and error codes stand in a report, export.json, written as it exits,
-so that only then it is known whether what was said is an answer.
+Its output consists of whole entries: the prompt is echoed, and a message is the answer only if its
+outcome is `committed`. Usage and error codes are in a report, export.json, written at exit; only
+then is it known whether the messages are a valid answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from olp.providers.shared.wire import count, number, parse_line, rows, table, te
 from olp.providers.vibe.info import HARMLESS_ENTRIES, explain
 
 REPORT_S = 3.0
-"""How long the CLI may take to write its report when the answer is there."""
+"""Seconds the CLI has to write its report once the answer is complete."""
 
 
 class Driver:
@@ -35,7 +35,7 @@ class Driver:
         return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
 
     def receive(self, line: str) -> Sequence[Step]:
-        """Its first line is an echo of the prompt, before anything has reached the vendor."""
+        """The first line is an echo of the prompt, printed before the vendor is asked."""
         entry = parse_line(line)
         match entry.get("type"):
             case "reasoning":
@@ -47,14 +47,14 @@ class Driver:
             case kind if kind in HARMLESS_ENTRIES:
                 return []
             case kind if kind not in ("effect", "callback") and "id" not in entry:
-                return []  # no entry of its history
+                return []  # not a history entry
             case kind:
                 return [tried("vibe", text(entry.get("title")) or str(kind)), Halt()]
 
     def _message(self, entry: Mapping[str, Any]) -> Sequence[Step]:
         outcome = table(entry.get("outcome"))
         if outcome.get("cause") == "retry":
-            # The CLI would ask again by itself, which is a second request for the same answer.
+            # The CLI is about to retry, which is a second request for the same answer.
             return [Failed(ErrorCode.VENDOR_CUT, "vibe gave up a part of its answer"), Halt()]
         if outcome.get("type") != "committed":
             return []
@@ -79,7 +79,8 @@ class Driver:
         error = table(report.get("error"))
         said = text(error.get("message"))
         if "turn_limit" in (said or exit.stderr):
-            return tried("vibe", "without a word")  # and was not let to ask its vendor again
+            # turn limit: it was kept from asking its vendor again
+            return tried("vibe", "without a word")
         code = text(error.get("code"))
         if report.get("outcome") == "refusal":
             code = "refusal"
@@ -89,12 +90,15 @@ class Driver:
         if failed.code is ErrorCode.AUTH_MISSING:
             return failed
         if not report and failed.code is ErrorCode.UNKNOWN:
-            failed = replace(failed, code=ErrorCode.SPAWN_FAILED)  # it died without a word
+            # it exited without an error message
+            failed = replace(failed, code=ErrorCode.SPAWN_FAILED)
         return replace(failed, detail=exit.told("vibe"))
 
 
 def _usage(report: Mapping[str, Any]) -> list[Event]:
-    """Nothing where it has not counted: its vendor does not always tell."""
+    """The usage in the report; empty if it counted nothing, as the vendor does not always report
+    it.
+    """
     told = table(report.get("usage"))
     usage = Usage(
         input=count(told.get("input_tokens")),

@@ -1,8 +1,7 @@
-"""One conversation with a waiting Vibe: a channel of `vibe-app-server --multiplex`.
+"""One conversation with a warm Vibe: a channel of `vibe-app-server --multiplex`.
 
-A channel is opened with a configuration of its own, and so for exactly one model, effort, token
-limit, system prompt and set of tools. What the model says comes as entries of a history and as
-patches to them.
+A channel is opened with its own configuration, and thus for one model, effort, token limit, system
+prompt and set of tools. The model's output comes as history entries and patches to them.
 """
 
 from __future__ import annotations
@@ -24,18 +23,20 @@ from olp.providers.vibe.tools import BARRIER, Ask, Calls, Wish
 from olp.providers.vibe.usage import Spent
 
 SOCKET = "s"
-"""Short: the whole path has to fit into 107 bytes, and the private folder's comes before it."""
+"""Short, because the whole path is limited to 107 bytes and includes the run folder's."""
 
 _SOCKET_PATH = f"~/../{SOCKET}"
-"""Its HOME is a folder beside it."""
+"""Its HOME is a folder next to the socket."""
 
 WORKSPACE = "/dev/null/work"
-"""Where the model is told to work. Nothing can ever be there: a file that a prompt names with `@`
-is put into it from there, and from nowhere else."""
+"""The model's working directory. No file can exist there: the CLI would insert a file that a prompt
+names with `@`, and only looks there.
+"""
 
 MORE_REQUESTS = 3
-"""Requests to the vendor beyond the first that one answer may cost, where the model asks for what
-is not there and is told so."""
+"""The most requests to the vendor after the first in one answer, if the model calls tools that do
+not exist and is told so.
+"""
 
 _TEXT_PATH = re.compile(r"/content/\d+/text|/text")
 
@@ -80,12 +81,12 @@ class Run:
         return self._frame(request)
 
     def open(self) -> Sequence[Step]:
-        """Begin a session."""
+        """The messages that open the channel and start a session."""
         me = {"name": "olp", "version": "1", "entrypoint": "programmatic"}
         able = {"callbackKinds": ["approval"]}
         agent: dict[str, Any] = {"cwd": WORKSPACE, "agent": "olp", "headless": True}
         if not self.wanted.tools:
-            agent["maxTurns"] = 1  # without tools the model has nothing to come back for
+            agent["maxTurns"] = 1  # without tools the model needs no second request
         return [
             self._call("initialize", clientInfo=me, capabilities=able),
             self._frame({"jsonrpc": "2.0", "method": "initialized", "params": {}}),
@@ -93,18 +94,18 @@ class Run:
         ]
 
     def close(self) -> Write:
-        """End the conversation, and what the process keeps of it."""
+        """Close the channel, which frees what the process keeps of the conversation."""
         return self._frame(None)
 
     def ask(self, request: Request, now: datetime) -> Sequence[Step]:
-        """Begin with all of `request`: as soon as there is a session."""
+        """Start with all of `request`; sent as soon as the session exists."""
         turns = request.turns or (Message(Role.USER, request.system),)
         if system := "" if self.wanted.system else system_of(request, describe_format=True):
             turns = (Message(Role.SYSTEM, system), *turns)
         return self._say(turns, now)
 
     def resume(self, request: Request, now: datetime) -> Sequence[Step]:
-        """Go on with what is new in `request`."""
+        """Continue with the new messages of `request`."""
         if self.calls.parked:
             self._begin(now)
             self.told_bytes += sum(len(message.text) for message in request.latest)
@@ -120,7 +121,7 @@ class Run:
         turns = numbered(turns)
         told = turns[0].text
         if len(turns) > 1 or told.lstrip().startswith(("/", "!", "@")):
-            # Between tags nothing is at the beginning, where it could be taken for a command.
+            # Between tags, no text is at the beginning, where it could be parsed as a command.
             told = transcript(turns, tools=bool(self.wanted.tools))
         self.told_bytes += len(told) + sum(len(image.data) for image in media)
         self._prompt = [{"type": "text", "text": whole(told)}, *map(_image, media)]
@@ -133,7 +134,7 @@ class Run:
         return [self._call("turn/start", sessionId=self._session, message=message)]
 
     def interrupt(self) -> Sequence[Step]:
-        """End the answer under way."""
+        """Abort the answer in progress."""
         if not self._turn:
             return []
         turn, self._turn = self._turn, ""
@@ -150,7 +151,7 @@ class Run:
     # --- what is read --------------------------------------------------------------------------
 
     def receive(self, message: Mapping[str, Any]) -> Sequence[Step]:
-        """What the CLI says on this channel."""
+        """Handle one message on this channel."""
         method, number = text(message.get("method")), message.get("id")
         if method is None:
             known = self._methods.pop(number, "") if isinstance(number, int) else ""
@@ -175,7 +176,7 @@ class Run:
         return self._ask() or [Ready()]
 
     def _asked(self, method: str, number: Any, params: Mapping[str, Any]) -> Sequence[Step]:
-        """The CLI wants to know something: whether a tool of its own may be used."""
+        """Handle a request of the CLI: approval to use one of its own tools."""
         callback = table(params.get("callback"))
         id = text(callback.get("callbackId"))
         if method != "callback/call" or id is None:
@@ -187,7 +188,7 @@ class Run:
         return [heard, *self._steps(self.calls.wants_own(callback)), *self._parting()]
 
     def called(self, connection: int, question: Mapping[str, Any]) -> Sequence[Step]:
-        """What it asks on the socket while this conversation is on."""
+        """Handle a request on the socket during this conversation."""
         return [*self._steps(self.calls.called(connection, question)), *self._parting()]
 
     def _told(self, method: str, params: Mapping[str, Any]) -> Sequence[Step]:
@@ -216,7 +217,8 @@ class Run:
         if kind == "message" and entry.get("role") == "assistant":
             parts = (text(part.get("text")) or "" for part in rows(entry.get("content")))
             return self._piece(id, "message", "".join(parts))
-        known = kind in HARMLESS_ENTRIES or kind == "callback"  # which is asked for besides
+        # the CLI also sends a request for it
+        known = kind in HARMLESS_ENTRIES or kind == "callback"
         return [] if known else [tried("vibe", str(kind)), Halt()]
 
     def _piece(self, id: str, kind: str, piece: str) -> Sequence[Step]:
@@ -232,7 +234,7 @@ class Run:
             if _TEXT_PATH.fullmatch(path) and change.get("op") == "append":
                 steps += self._piece(id, self._said[id], text(value) or "")
             if path == "/outcome" and table(value).get("cause") == "retry":
-                # The CLI would ask again by itself: a second request for the same answer.
+                # The CLI is about to retry: a second request for the same answer.
                 told = "vibe gave up a part of its answer"
                 steps += [Failed(ErrorCode.VENDOR_CUT, told), Halt()]
         return steps
@@ -253,11 +255,11 @@ class Run:
         return [ended("vibe", f"let its model go on, which {said}", by_model=True), Halt()]
 
     def _parting(self) -> list[Step]:
-        """The end of the answer where the model has made its calls, all of them."""
+        """End the answer once the model has made all of its calls."""
         return [*self.silent()] if self.calls.take_end() else []
 
     def silent(self) -> Sequence[Done | Usage | Reads]:
-        """The same where a silence has to tell that these are all."""
+        """The closing events after `QUIET_S` without a call, where the CLI cannot be asked."""
         return [*self._usage(), Done(Finish.TOOL_CALLS)]
 
     def _ended(self, turn: Mapping[str, Any]) -> Sequence[Step]:
@@ -268,11 +270,14 @@ class Run:
             return [Failed(ErrorCode.SPAWN_FAILED, f"vibe's turn was {turn.get('status')}")]
         why = turn.get("stopReason")
         if why == "limit":
-            return [tried("vibe", "without a word")]  # and was not let to ask its vendor again
+            # turn limit: it was kept from asking its vendor again
+            return [tried("vibe", "without a word")]
         return [*self._usage(), Done(Finish.LENGTH if why == "length" else Finish.STOP)]
 
     def _refused(self, error: Mapping[str, Any]) -> Failed:
-        """It does not take what it was told. Of what nothing is known, the client's tools are."""
+        """A rejected request. For an unknown reason, the client's tools are assumed to be the
+        cause.
+        """
         failed = self._failed(error)
         if failed.code is ErrorCode.UNKNOWN and self.wanted.tools:
             return replace(failed, code=ErrorCode.INCAPABLE, param="tools")
@@ -286,7 +291,7 @@ class Run:
         return explain(said, code, self._now, status=status, began=self._began)
 
     def _usage(self) -> list[Usage | Reads]:
-        """What the answer cost, and of how long a conversation; nothing where it was not said."""
+        """The answer's usage and the model's context window, each only if reported."""
         usage = self._spent.since(self._before)
         told: list[Usage | Reads] = [Reads(self._reads)] if self._reads else []
         return [*told, usage] if usage.input or usage.output else told

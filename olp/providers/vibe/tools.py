@@ -1,12 +1,13 @@
-"""The client's tools on Vibe, and what becomes of its own.
+"""The client's tools on Vibe, and the handling of Vibe's own.
 
-It asks on a socket of OLP's which tools there are, and then for the result of each call. Its own
-tools cannot be taken away from the model. They run where the socket says, which is nowhere, and the
-CLI asks before each use. A call of one whose name is also that of a tool of the client's is handed
-to that tool; for any other the model is told which tools there are.
+It sends requests on a socket of OLP's, for the list of tools and for the result of each call. Its
+own tools cannot be removed. They would run in the environment behind the socket, which does not
+exist, and the CLI asks for approval before each use. A call of one that shares its name with a tool
+of the client's is passed to that tool; for any other the model gets an error that lists the
+available tools.
 
-All calls of a turn are made when the CLI has answered a question whose answer has to wait behind
-them.
+All calls of a turn have been made when the CLI has answered a request that it processes after them
+(`BARRIER`).
 """
 
 from __future__ import annotations
@@ -32,20 +33,21 @@ _NAMESPACE = "client"
 _LONGEST = 64
 
 _CODE = "typescript:"
-"""In the id of a call that code of the model's makes."""
+"""Prefix of the id of a call made by code that the model wrote."""
 
 MAX_RESULT_CHARS = 15_000
-"""Characters of a result that is handed over to an open call: the CLI cuts a longer one."""
+"""Characters of a result that is passed to an open call: the CLI truncates a longer one."""
 
 QUIET_S = 0.25
-"""Without a further call for so long, the model has made all of its calls: where the CLI cannot be
-asked."""
+"""Seconds without a further call after which the model has made all of its calls, where the CLI
+does not support `BARRIER`.
+"""
 
 HOUR_S = 3600
 
 
 class Ask(NamedTuple):
-    """Something to ask the CLI, of the session at hand."""
+    """A request to the CLI about the current session."""
 
     method: str
     params: Mapping[str, Any]
@@ -55,19 +57,20 @@ BARRIER = Ask(
     "session/backgroundProcess/output",
     {"processId": "none", "fromEnd": True, "cursor": 0, "waitMs": 0, "maxBytes": 1},
 )
-"""For a process that is not there. The CLI looks for it when it has begun all calls of the turn,
-since it does either under the same lock, in the order in which it came to them."""
+"""Asks for the output of a process that does not exist. The CLI answers after it has started all
+calls of the turn, since both take the same lock in order of arrival.
+"""
 
 
 class _Question(NamedTuple):
-    """For the result of a call: its connection on the socket, and its number there."""
+    """A request for the result of a call: its connection on the socket, and its JSON-RPC id."""
 
     connection: int
     number: Any
 
 
 class _Approval(NamedTuple):
-    """For leave to use a tool of its own; `effect` is the entry that shows the call."""
+    """A request for approval to call its own tool; `effect` is the history entry of the call."""
 
     id: str
     effect: str
@@ -78,7 +81,7 @@ Wish = Step | Ask
 
 
 class Calls:
-    """Those of one conversation."""
+    """The calls of one conversation."""
 
     def __init__(self, tools: Sequence[Tool], *, parallel: bool) -> None:
         self._tools = tools
@@ -93,7 +96,7 @@ class Calls:
     # --- what the model is offered -------------------------------------------------------------
 
     def offered(self) -> list[dict[str, Any]]:
-        """The client's tools, as the CLI takes them."""
+        """The client's tools, in the CLI's format."""
         return [self._offered(tool) for tool in self._tools]
 
     def _offered(self, tool: Tool) -> dict[str, Any]:
@@ -104,7 +107,9 @@ class Calls:
 
     @property
     def advice(self) -> str:
-        """What the model has to know of names that the CLI has taken; nothing if there are none."""
+        """System prompt text about renamed tools, whose names the CLI has taken; empty if there are
+        none.
+        """
         told = [(name, self._names.outward(name)) for name in self._theirs if name in TAKEN]
         if not told:
             return ""
@@ -119,19 +124,21 @@ class Calls:
         return bool(self._open)
 
     def take_end(self) -> bool:
-        """Whether the model has made its calls, all of them: once."""
+        """Whether the model has just made all of its calls; true only once per turn."""
         if self._over or not self._all_told or self._coming or not self._open:
             return False
         self._over = True
         return True
 
     def next_request(self) -> None:
-        """The vendor was asked again, so that what was called before is done."""
+        """The vendor was asked again, so earlier calls are finished."""
         self._coming.clear()
         self._sent = self._all_told = self._over = False
 
     def announced(self, effect: str, entry: Mapping[str, Any]) -> Sequence[Wish]:
-        """The model calls something; the CLI asks for it too, on another way and so at any time."""
+        """A history entry shows a call. The CLI's request for it comes on another connection,
+        before or after.
+        """
         if not _is_under_way(table(entry.get("state")).get("status")):
             return []
         if effect not in self._heard:
@@ -144,11 +151,11 @@ class Calls:
         if error.get("code") == "not_found":
             self._all_told = True
             return []
-        self._by_silence = True  # it does not know the question
+        self._by_silence = True  # this version does not support the request
         return [Settle(QUIET_S)]
 
     def updated(self, effect: str, patch: Sequence[Mapping[str, Any]]) -> Sequence[Wish]:
-        """The entry that shows a call has changed."""
+        """The history entry of a call has changed."""
         states = [c.get("value") for c in patch if c.get("path") in ("/state/status", "/state")]
         if not states or _is_under_way(states[-1]):
             return []
@@ -161,7 +168,7 @@ class Calls:
     # --- what the CLI asks on its socket --------------------------------------------------------
 
     def called(self, connection: int, question: Mapping[str, Any]) -> Sequence[Wish]:
-        """A question of a session that is on."""
+        """A request of the current session on the socket."""
         params = table(question.get("params"))
         asked = _Question(connection, question.get("id"))
         match question.get("method"):
@@ -196,7 +203,7 @@ class Calls:
         return [*told, *([Settle(QUIET_S)] if self._by_silence else [])]
 
     def _refusal(self) -> dict[str, Any]:
-        """What a command gets, which is run nowhere: the word on the call that is let through."""
+        """The result of a command, which is not run: the message for the call that was approved."""
         said = self._answers[0][1] if self._answers else "there is nothing here"
         told = json.dumps({"ok": False, "error": whole(said)})
         return {"exitCode": 0, "stdout": told, "stderr": ""}
@@ -204,7 +211,7 @@ class Calls:
     # --- its own tools --------------------------------------------------------------------------
 
     def wants_own(self, callback: Mapping[str, Any]) -> Sequence[Wish]:
-        """The model calls a tool of the CLI's, which asks for leave."""
+        """The model calls a tool of the CLI's own, which asks for approval."""
         effect = table(table(callback.get("detail")).get("effect"))
         shown = text(effect.get("toolName")) or "a tool"
         name = OWN.get(shown, shown)
@@ -219,8 +226,9 @@ class Calls:
         return self._opened(id, name, json.dumps(arguments, ensure_ascii=False), asked)
 
     def _answer(self, asked: _Approval, said: str) -> Sequence[Wish]:
-        """Let it through with these words as what comes of it, one after another: a command does
-        not say which call it is of."""
+        """Approve the call, with `said` as its result. One at a time, since a command does not name
+        the call it belongs to.
+        """
         self._answers.append((asked, said))
         return self._let() if len(self._answers) == 1 else []
 
@@ -234,7 +242,7 @@ class Calls:
     # --- the results ----------------------------------------------------------------------------
 
     def give(self, results: Sequence[Message]) -> Sequence[Wish]:
-        """Hand over the client's results."""
+        """Pass on the client's results."""
         wishes: list[Wish] = []
         for asked, message in self._open.give(results):
             said = message.text if message else CANCELLED
@@ -252,7 +260,7 @@ class Calls:
 
 
 def _is_under_way(status: Any) -> bool:
-    """Whether a call whose state is `status` has no result yet."""
+    """Whether a call with this `status` has no result yet."""
     return status in ("pending", "running", "blocked")
 
 

@@ -1,4 +1,4 @@
-"""What a conversation with Vibe costs: its own counts, of which one answer is a difference."""
+"""The usage of a Vibe conversation, computed as differences of the session's counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from olp.providers.shared.wire import count, number
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a session has cost so far, and its last request to the vendor in it."""
+    """The session's counters so far, and those of its last request to the vendor.
+
+    Counts are tokens. `prices` are dollars per million tokens of input, output and cached input.
+    """
 
     requests: int = 0
     input: int = 0
@@ -24,7 +27,7 @@ class Spent:
 
     @classmethod
     def told(cls, stats: Mapping[str, Any]) -> Spent:
-        """As the CLI tells it: dollars for a million tokens of input, output and cached input."""
+        """Parse the CLI's `stats` object."""
         dear = number(stats.get("inputPricePerMillion")) or 0.0
         cached = number(stats.get("cachedInputPricePerMillion"))
         return cls(
@@ -42,8 +45,9 @@ class Spent:
         )
 
     def since(self, before: Spent) -> Usage:
-        """The difference. What the client is told of is the last request, which is as long as the
-        conversation is."""
+        """The difference as the usage of one answer. `input` is that of the last request, which is
+        the length of the conversation; the rest is `beyond`.
+        """
         read = max(0, self.input - before.input)
         written = max(0, self.output - before.output)
         cached = min(read, max(0, self.cached - before.cached))
