@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.config import Config
 from olp.errors import OLPError
 from olp.host.tls import trusting
@@ -48,7 +48,7 @@ def configured(given: str | None) -> Config:
     """The configuration for a command that works despite errors in the file; only `state_dir` must
     be valid. Prints a warning if there are errors.
     """
-    loaded = house.look_at_config(given)
+    loaded = compose.look_at_config(given)
     if any(problem.message.startswith("server.state_dir") for problem in loaded.wrong):
         loaded.checked()
     if count := len(loaded.wrong):
@@ -68,7 +68,7 @@ class Link:
     def __init__(self, config: Config, port: int | None = None, url: str | None = None) -> None:
         if port is not None and url is not None:
             raise click.UsageError("--port and --url exclude each other")
-        self._state = house.state_of(config)
+        self._state = compose.state_of(config)
         self._wanted = list(_candidates(config, self._state, port, url and _base(url)))
 
     def call(self, path: str, *, method: str = "GET", timeout: float = 30) -> Any:
@@ -95,7 +95,7 @@ class Link:
 
     @property
     def state(self) -> Path:
-        """The folder of what that server keeps, as far as it is known."""
+        """The state folder of that server, as far as it is known."""
         return self._wanted[0][1]
 
 
@@ -108,7 +108,7 @@ def _candidates(
     config: Config, state: Path, port: int | None, url: str | None
 ) -> Iterator[tuple[LocalServer, Path]]:
     """The servers to try, each with its state folder; likely ones first."""
-    demo = house.demo_state(state)
+    demo = compose.demo_state(state)
     known = [*((s, state) for s in local_servers(state)), *((s, demo) for s in local_servers(demo))]
     own = config.server.port
     if url is not None:

@@ -37,8 +37,8 @@ class Change:
 def path_of(file: ClientFile) -> Path:
     """The path of the client's file on this system, existing or not."""
     folder = Path(file.folder(sys.platform, os.environ)).expanduser()
-    places = [folder / name for name in file.names]
-    return next((place for place in places if place.exists()), places[0])
+    candidates = [folder / name for name in file.names]
+    return next((path for path in candidates if path.exists()), candidates[0])
 
 
 def changes(client: Client, target: Target, given: str | None) -> Sequence[Change]:

@@ -91,8 +91,8 @@ def _text_of(path: Path, *, named: bool) -> tuple[str, Problem | None]:
         return data.decode("utf-16" if utf16 else "utf-8"), None
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        told = "this line is not UTF-8; save the file as UTF-8"
-        return data.decode("utf-8", "replace"), Problem(told, f"{path}:{line}")
+        message = "this line is not UTF-8; save the file as UTF-8"
+        return data.decode("utf-8", "replace"), Problem(message, f"{path}:{line}")
 
 
 def state_of(config: Config) -> Path:

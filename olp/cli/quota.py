@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from olp.cli import client
-from olp.cli import compose as house
+from olp.cli import client, compose
 from olp.cli.groups import Group
 from olp.config import Config
 from olp.core.words import counted
@@ -55,7 +54,7 @@ def clear(given: tuple[Config, client.Link], provider: str | None) -> None:
     """Lift the quota hold of PROVIDER, or of all: the next request finds out."""
     config, link = given
     path = f"/olp/quota/clear?provider={provider}" if provider else "/olp/quota/clear"
-    if provider is not None and provider not in house.find_providers(config):
+    if provider is not None and provider not in compose.find_providers(config):
         raise click.BadParameter(f"no provider {provider!r}", param_hint="PROVIDER")
     cleared = link.call(path, method="POST")["cleared"]
     click.echo(f"{cleared} hold{'s' if cleared != 1 else ''} lifted")
@@ -77,15 +76,15 @@ def _plans(config: Config, link: client.Link, *, refresh: bool) -> Mapping[str, 
 
 
 async def _without_server(config: Config, *, refresh: bool) -> Mapping[str, Any]:
-    place = RunFolder(house.state_of(config))
-    place.open()
+    folders = RunFolder(compose.state_of(config))
+    folders.open()
     try:
-        service = house.build(config, house.find_providers(config), place, Log(level="error"))
+        service = compose.build(config, compose.find_providers(config), folders, Log(level="error"))
         if refresh:
             await service.refresh()
         return service.health()
     finally:
-        place.close()
+        folders.close()
 
 
 BAR = 24

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from msgspec import structs
 
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.cli.metrics_site import MetricsSite
 from olp.config import Config
 from olp.errors import OLPError, StartError
@@ -27,7 +27,7 @@ from olp.runtime.tasks import Tasks
 from olp.server.app import Server
 from olp.server.door import Doors, GuardedRunner
 
-Read = Callable[[], tuple[Config, Mapping[str, house.Found]]]
+Read = Callable[[], tuple[Config, Mapping[str, compose.Found]]]
 """Reads the configuration and finds the CLIs; raises OLPError if it cannot be used."""
 
 FIXED = ("host", "port", "state_dir", "max_body_mb", "announce")
@@ -48,7 +48,7 @@ class Running:
         self.config = config
         self.service = service
         self.url = ""
-        self._place = folders
+        self._folders = folders
         self._log = log
         self._shown = Shown(shown) if shown else None
         self._tasks = Tasks(log)
@@ -75,20 +75,20 @@ class Running:
         actual = self.runner.addresses[0][1]
         scheme = "https" if self._shown else "http"
         self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{actual}"
-        self._let_owner_in(actual)
+        self._write_local_token(actual)
         if self.config.metrics.listen:
             await self._metrics.listen(self.config.metrics.listen)
             self._log.info("serving_metrics", url=self._metrics.url)
         self.service.open()
         if self.config.server.announce:
-            told = announce(host, actual, tls=self._shown is not None, log=self._log)
-            self._tasks.spawn(told, "announcement")
+            announcement = announce(host, actual, tls=self._shown is not None, log=self._log)
+            self._tasks.spawn(announcement, "announcement")
 
-    def _let_owner_in(self, port: int) -> None:
+    def _write_local_token(self, port: int) -> None:
         """Create the token with which the owner's commands on this machine authenticate."""
         try:
             url = re.sub(r"//(0\.0\.0\.0|\[::\])", "//127.0.0.1", self.url)
-            self._local = LocalToken(self._place.state, port, url, self.config.server.tls_cert)
+            self._local = LocalToken(self._folders.state, port, url, self.config.server.tls_cert)
         except OSError as error:
             self._log.warn("no_local_token", reason=error.strerror)
             return
@@ -105,7 +105,7 @@ class Running:
         if self._local is not None:
             self._local.close()
 
-    def change(self, config: Config, found: Mapping[str, house.Found]) -> list[str]:
+    def change(self, config: Config, found: Mapping[str, compose.Found]) -> list[str]:
         """Apply another configuration from the next request on; returns the keys that need a
         restart.
 
@@ -115,7 +115,7 @@ class Running:
         config, late = _with_fixed(self.config, config)
         shown = shown_by(config)
         old = self.service
-        self.service = house.build(config, found, self._place, self._log, before=old)
+        self.service = compose.build(config, found, self._folders, self._log, before=old)
         self.config = config
         if self._shown is not None and shown is not None:
             self._shown.identity = shown
@@ -173,7 +173,7 @@ def shown_by(config: Config) -> Identity | None:
 
 @asynccontextmanager
 async def running(
-    config: Config, found: Mapping[str, house.Found], folders: RunFolder, log: Log
+    config: Config, found: Mapping[str, compose.Found], folders: RunFolder, log: Log
 ) -> AsyncIterator[Running]:
     """Run a server over opened `folders`; leaving the block ends every answer and closes it.
 
@@ -182,7 +182,7 @@ async def running(
     shown = shown_by(config)
     if shown is not None and shown.expires_soon:
         log.warn("certificate_expires_soon", file=config.server.tls_cert, fix="olp cert")
-    server = Running(config, house.build(config, found, folders, log), folders, log, shown)
+    server = Running(config, compose.build(config, found, folders, log), folders, log, shown)
     try:
         await server.listen()
         yield server

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from olp import __version__
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.cli.checkup import odd_here
 from olp.cli.running import Read, run, running
 from olp.config import Config, Problem
@@ -57,12 +57,12 @@ def command(
     log = Log(level=log_level)
     notes = Notes(log, demo=demo)
 
-    def read() -> tuple[Config, Mapping[str, house.Found]]:
+    def read() -> tuple[Config, Mapping[str, compose.Found]]:
         return _read(config_file, flags, notes)
 
     config, found = read()
     logging.getLogger().addHandler(Libraries(log))
-    folders = RunFolder(_state(config, demo=demo), house.state_of(config) if demo else None)
+    folders = RunFolder(_state(config, demo=demo), compose.state_of(config) if demo else None)
     swept = folders.open()
     try:
         if not demo:
@@ -112,21 +112,21 @@ def _state(config: Config, *, demo: bool) -> Path:
     """The state folder; the demo has one of its own, so that its requests are not in the usage
     store.
     """
-    state = house.state_of(config)
-    return house.demo_state(state) if demo else state
+    state = compose.state_of(config)
+    return compose.demo_state(state) if demo else state
 
 
 def _read(
     file: str | None, flags: Mapping[tuple[str, ...], Any], notes: Notes
-) -> tuple[Config, Mapping[str, house.Found]]:
+) -> tuple[Config, Mapping[str, compose.Found]]:
     """The configuration and the CLIs found. Raises StartError if no CLI was found or the exposure
     check fails.
     """
     demo = notes.demo
-    loaded = house.read_config(file, flags)
-    config = house.with_demo(loaded.config) if demo else loaded.config
+    loaded = compose.read_config(file, flags)
+    config = compose.with_demo(loaded.config) if demo else loaded.config
     _check_exposure(config, Keyring(_state(config, demo=demo)).look())
-    found = house.find_providers(config, demo=demo)
+    found = compose.find_providers(config, demo=demo)
     if not any(item.enabled for item in found.values()):
         raise StartError(_nothing_found(found))
     notes.take([*loaded.odd, *([] if demo else odd_here(loaded, found))])
@@ -151,7 +151,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _nothing_found(found: Mapping[str, house.Found]) -> str:
+def _nothing_found(found: Mapping[str, compose.Found]) -> str:
     lines = ["no CLI was found on PATH. Install one of them:"]
     lines += [
         f"  {item.provider.info.title:14} {item.provider.info.install}"
@@ -163,7 +163,7 @@ def _nothing_found(found: Mapping[str, house.Found]) -> str:
 
 async def _serve(
     config: Config,
-    found: Mapping[str, house.Found],
+    found: Mapping[str, compose.Found],
     folders: RunFolder,
     log: Log,
     read: Read,
@@ -181,7 +181,7 @@ async def _serve(
 
 def _greet(
     url: str,
-    found: Mapping[str, house.Found],
+    found: Mapping[str, compose.Found],
     service: Service,
     config: Config,
     notes: Notes,
@@ -221,7 +221,7 @@ def _about_keys(ring: Ring, config: Config) -> list[str]:
     ]
 
 
-def _described(item: house.Found) -> str:
+def _described(item: compose.Found) -> str:
     if not item.enabled and item.command is not None:
         return "switched off"
     if item.command is None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from olp.cli import client
-from olp.cli import usage_store as book
+from olp.cli import client, usage_store
 from olp.cli.quota import pictures, used_up
 from olp.core.words import counted
 from olp.errors import OLPError
@@ -32,7 +31,7 @@ def look(link: client.Link) -> dict[str, Any]:
     """The server's health report, and the last failed requests of the request log."""
     health = link.call("/health")
     try:
-        failures = book.open_book(link.state).requests(limit=FAILURES, in_vain=True)
+        failures = usage_store.open_book(link.state).requests(limit=FAILURES, in_vain=True)
     except OLPError:
         failures = []  # the health report contains the store's problem
     return {**health, "url": link.url, "last_failures": failures}
@@ -76,7 +75,7 @@ def _live(live: Sequence[Mapping[str, Any]]) -> list[str]:
 def _failures(failures: Sequence[dict[str, Any]]) -> list[str]:
     if not failures:
         return ["Nothing went wrong lately."]
-    return ["Last failures", *(f"  {book.brief(row)}" for row in reversed(failures))]
+    return ["Last failures", *(f"  {usage_store.brief(row)}" for row in reversed(failures))]
 
 
 def _state(provider: Mapping[str, Any]) -> str:

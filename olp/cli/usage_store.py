@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from olp.cli import client
-from olp.cli import compose as house
+from olp.cli import client, compose
 from olp.config import Config
 from olp.core.keys.time_range import TimeRange, time_range
 from olp.errors import OLPError
@@ -23,8 +22,8 @@ SINCE = "Since when: 7d, 12h, today, 2026-11-01, 2026-11-01T18:00 or all."
 
 def state_in_use(config: Config) -> Path:
     """The configured state folder, or the demo's while only the demo runs."""
-    state = house.state_of(config)
-    demo = house.demo_state(state)
+    state = compose.state_of(config)
+    demo = compose.demo_state(state)
     if in_use(state) or not in_use(demo):
         return state
     client.warn("this is the book of the demo, which runs now")

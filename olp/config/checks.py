@@ -77,12 +77,12 @@ def _check_server(server: ServerConfig, found: Findings) -> ServerConfig:
         good = structs.replace(good, host=ServerConfig().host)
     for name in server.allowed_hosts:
         if host_problem(name):
-            told = "no client ever sends it; write a name alone, without http:// and port"
-            found.is_odd(f"server.allowed_hosts: {name!r}: {told}", ("server", "allowed_hosts"))
+            message = "no client ever sends it; write a name alone, without http:// and port"
+            found.is_odd(f"server.allowed_hosts: {name!r}: {message}", ("server", "allowed_hosts"))
     for origin in server.cors_origins:
         if not _ORIGIN.fullmatch(origin):
-            told = "no browser ever sends it; write it as http://HOST:PORT, without a path"
-            found.is_odd(f"server.cors_origins: {origin!r}: {told}", ("server", "cors_origins"))
+            message = "no browser ever sends it; write it as http://HOST:PORT, without a path"
+            found.is_odd(f"server.cors_origins: {origin!r}: {message}", ("server", "cors_origins"))
     return good
 
 
@@ -159,19 +159,19 @@ def _check_background(config: Config, providers: Sequence[str], found: Findings)
     direct = hop is not None and hop.provider in providers
     if name and name not in (*config.chains, "auto") and not direct:
         known = nearest(name, (*config.chains, "auto"))
-        told = f"routing.background: no chain {name!r}{known}"
-        found.is_wrong(told, ("routing", "background"))
+        message = f"routing.background: no chain {name!r}{known}"
+        found.is_wrong(message, ("routing", "background"))
     for index, shape in enumerate(config.background.shapes):
-        place = ("background", "shapes", str(index))
+        path = ("background", "shapes", str(index))
         if not (shape.system or shape.user):
-            told = f"background.shapes: {shape.name!r} has neither a system nor a user pattern"
-            found.is_wrong(told, place)
+            message = f"background.shapes: {shape.name!r} has neither a system nor a user pattern"
+            found.is_wrong(message, path)
         for key in ("system", "user"):
             try:
                 regex.compile(getattr(shape, key), regex.IGNORECASE)
             except regex.error as error:
-                told = f"background.shapes: {key} is no regular expression: {error}"
-                found.is_wrong(told, (*place, key))
+                message = f"background.shapes: {key} is no regular expression: {error}"
+                found.is_wrong(message, (*path, key))
 
 
 def _check_thresholds(config: Config, found: Findings) -> None:
@@ -185,5 +185,5 @@ def _check_thresholds(config: Config, found: Findings) -> None:
             value = getattr(limits, key) if isinstance(limits, Thresholds) else None
             if value is not None and value < 1:
                 meant = f"; did you mean {value * 100:g}?" if value >= 0.01 else ""
-                told = f"{value:g} means {value:g} %, so it is skipped nearly always{meant}"
-                found.is_odd(f"{'.'.join((*path, key))}: {told}", (*path, key))
+                message = f"{value:g} means {value:g} %, so it is skipped nearly always{meant}"
+                found.is_odd(f"{'.'.join((*path, key))}: {message}", (*path, key))

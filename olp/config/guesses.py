@@ -54,8 +54,8 @@ def _curly(line: str) -> tuple[str, str] | None:
 
 def _spaces(line: str) -> tuple[str, str] | None:
     found = _ODD_SPACES.search(line)
-    told = "an invisible character (U+{:04X}) is in this line; type it again"
-    return (_ODD_SPACES.sub(" ", line), told.format(ord(found[0]))) if found else None
+    message = "an invisible character (U+{:04X}) is in this line; type it again"
+    return (_ODD_SPACES.sub(" ", line), message.format(ord(found[0]))) if found else None
 
 
 def _truth(line: str) -> tuple[str, str] | None:

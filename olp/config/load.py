@@ -157,9 +157,9 @@ def _known(given: object, known: Sequence[str], path: Path, found: Findings) -> 
     if not isinstance(given, dict):
         return
     for key in [key for key in given if key not in known]:
-        place = f"in [{'.'.join(path)}]" if path else "at the top level"
-        told = f"unknown key {key!r} {place}{_elsewhere(key, path) or nearest(key, known)}"
-        found.is_wrong(told, (*path, key))
+        where = f"in [{'.'.join(path)}]" if path else "at the top level"
+        message = f"unknown key {key!r} {where}{_elsewhere(key, path) or nearest(key, known)}"
+        found.is_wrong(message, (*path, key))
         del given[key]
 
 

@@ -70,18 +70,18 @@ def _parsed(lines: list[str]) -> tuple[dict[str, Any], tuple[int, str] | None]:
 # --- a single error ----------------------------------------------------------------------------
 
 
-def _repair(lines: list[str], at: int, said: str) -> tuple[int, str, list[str] | None]:
+def _repair(lines: list[str], at: int, error: str) -> tuple[int, str, list[str] | None]:
     """The line of the error, a message, and repaired lines with which to continue, or None."""
-    if found := _unclosed(lines, at, said):
+    if found := _unclosed(lines, at, error):
         return found
     if found := _braces(lines, at):
         return found
     line = lines[at - 1]
-    for fixed, message in () if said.startswith("Cannot") else guesses(line):
+    for fixed, message in () if error.startswith("Cannot") else guesses(line):
         changed = [*lines[: at - 1], fixed, *lines[at:]]
         if _gets_past(changed, at):
             return at, message if fixed[:1] == "," else shown(message, fixed), changed
-    message, instead = _plain(line, said)
+    message, instead = _plain(line, error)
     changed = [*lines[: at - 1], instead.format(at), *lines[at:]]
     return at, message, changed if _gets_past(changed, at) else None
 
@@ -91,7 +91,7 @@ def _gets_past(lines: list[str], at: int) -> bool:
     return fault is None or fault[0] > at
 
 
-def _unclosed(lines: list[str], at: int, said: str) -> tuple[int, str, list[str] | None] | None:
+def _unclosed(lines: list[str], at: int, error: str) -> tuple[int, str, list[str] | None] | None:
     """A list that was not closed, which the parser notices a line or a file later."""
     begin = next((n for n in range(at, 0, -1) if _KEY.match(lines[n - 1])), 0)
     above = next((n for n in range(at - 1, 0, -1) if _KEY.match(lines[n - 1])), 0)
@@ -130,16 +130,16 @@ def _before_comment(line: str, more: str) -> str:
 # --- errors without a fix ----------------------------------------------------------------------
 
 
-def _plain(line: str, said: str) -> tuple[str, str]:
+def _plain(line: str, error: str) -> tuple[str, str]:
     """A message, and a line to parse in place of this one."""
     key = _KEY.match(line)
-    if said.startswith("Cannot declare"):
+    if error.startswith("Cannot declare"):
         name = line.split("#")[0].strip()
         path = re.sub(r"[\[\]\s]", "", name)
         return f"{name} appears twice: put all its keys under the first one", (
             f'["{_AGAIN}{{}}".{path}]'
         )
-    if said.startswith(("Cannot overwrite", "Cannot mutate")) and key:
+    if error.startswith(("Cannot overwrite", "Cannot mutate")) and key:
         return f"{key[1]} is set twice", "#"
     if key and not line.partition("=")[2].split("#")[0].strip():
         return f"{key[1]} has no value", "#"
@@ -147,10 +147,10 @@ def _plain(line: str, said: str) -> tuple[str, str]:
         return "this is neither KEY = VALUE nor the name of a table in brackets", "#"
     if header := re.match(r"\s*(\[[\w.-]+\])\s*[\w\"]", line):
         return f"a key needs a line of its own, below {header[1]}", header[1]
-    if said.startswith("Illegal character"):
+    if error.startswith("Illegal character"):
         return "an invisible character is in this line; type it again", "#"
-    told = _IN_OUR_WORDS.get(said.partition(" (")[0], said[:1].lower() + said[1:])
-    return told, "#"
+    message = _IN_OUR_WORDS.get(error.partition(" (")[0], error[:1].lower() + error[1:])
+    return message, "#"
 
 
 _IN_OUR_WORDS = {

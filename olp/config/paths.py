@@ -34,8 +34,8 @@ def resolved(
 
     def whole(text: str, path: Path) -> str:
         if text.startswith("$"):
-            told = "no variable is replaced here; write ~ for the home folder, or the whole path"
-            found.is_wrong(f"{'.'.join(path)}: {told}", path)
+            message = "no variable is replaced here; write ~ for the home folder, or the whole path"
+            found.is_wrong(f"{'.'.join(path)}: {message}", path)
             return text
         if text == "~" or text.startswith("~/"):
             return here.home + text[1:]

@@ -98,8 +98,10 @@ def _keys(
 
 def _explained(option: Option) -> str:
     choice = option.kind if option.kind.startswith('"') else ""
-    said = option.default is not None or option.required or "unset" in option.about
-    more = "; ".join(part for part in (choice, option.bounds, "" if said else "unset") if part)
+    has_default = option.default is not None or option.required or "unset" in option.about
+    more = "; ".join(
+        part for part in (choice, option.bounds, "" if has_default else "unset") if part
+    )
     return f"{option.about} ({more})" if more else option.about
 
 

@@ -89,10 +89,10 @@ def chain(value: Any, path: Path, wrong: Wrong) -> tuple[str, ...] | None:
 # --- error messages ----------------------------------------------------------------------------
 
 
-def _why(path: Path, value: Any, option: Option | None, told: str) -> str:
+def _why(path: Path, value: Any, option: Option | None, error: str) -> str:
     key = path[-1]
     if option is None:
-        return re.sub(r" - at `.*`$", "", told)
+        return re.sub(r" - at `.*`$", "", error)
     if option.choices:
         return _choice(key, value, option.choices)
     match option.kind:

@@ -80,10 +80,10 @@ class Variables:
         provider = next((p for p in self._providers if rest.startswith(f"{p.upper()}_")), None)
         key = rest.removeprefix(f"{provider.upper()}_").lower() if provider else ""
         wanted = key if key in fields else "the key"
-        told = nearest(key, fields) if provider and key not in fields else ""
+        hint = nearest(key, fields) if provider and key not in fields else ""
         return (
             f"a provider cannot be set in the environment; write {wanted} into "
-            f"[providers.{provider or 'NAME'}] of {self._file}{told}"
+            f"[providers.{provider or 'NAME'}] of {self._file}{hint}"
         )
 
     def _meant(self, name: str) -> str | None:

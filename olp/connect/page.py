@@ -68,8 +68,8 @@ def _document(
 
 def _client(client: Client, target: Target) -> Iterator[str]:
     yield f"<details>\n<summary>{escape(client.title)}</summary>\n"
-    for told in filter(None, (client.cannot, client.warning)):
-        yield f"<p><strong>{escape(told)}</strong></p>\n"
+    for text in filter(None, (client.cannot, client.warning)):
+        yield f"<p><strong>{escape(text)}</strong></p>\n"
     for snippet in client.snippets(target):
         yield f'<p class="where">{escape(snippet.where)}</p>\n<pre>{escape(snippet.text)}</pre>\n'
     for note in client.notes:

@@ -31,10 +31,10 @@ def _merge(old: str, target: Target) -> str:
 
 def _is_free(old: str) -> bool:
     """Whether no model other than ours was chosen as the default."""
-    told = jsonc.parse(old) if old.strip() else {}
-    chosen = told.get("model", {}).get("name") if "model" in told else None
-    known = told.get("modelProviders", {}).get("olp", ())
-    return ("security" not in told and chosen is None) or chosen in [m["id"] for m in known]
+    settings = jsonc.parse(old) if old.strip() else {}
+    chosen = settings.get("model", {}).get("name") if "model" in settings else None
+    known = settings.get("modelProviders", {}).get("olp", ())
+    return ("security" not in settings and chosen is None) or chosen in [m["id"] for m in known]
 
 
 def _snippets(target: Target) -> tuple[Snippet, ...]:

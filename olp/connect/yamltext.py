@@ -58,8 +58,8 @@ class _File:
 
     def content(self) -> list[str]:
         """The lines that are not blank, comments or document markers."""
-        told = (line for line in self.lines if not _COMMENT.match(line))
-        return [line for line in told if not line.startswith("---")]
+        visible = (line for line in self.lines if not _COMMENT.match(line))
+        return [line for line in visible if not line.startswith("---")]
 
     def text(self) -> str:
         """The text of the file."""
@@ -115,8 +115,8 @@ def put_item(
         file.lines += head
     begin, end = _range(file, under)
     starts = [n for n in range(begin, end) if re.match(r" *-(\s|$)", file.lines[n])]
-    told = (line for line in file.lines[begin:end] if not _COMMENT.match(line))
-    if not next(told, "-").lstrip().startswith("-"):
+    visible = (line for line in file.lines[begin:end] if not _COMMENT.match(line))
+    if not next(visible, "-").lstrip().startswith("-"):
         raise CannotMerge("the list in it is not written as `- ` lines")
     indent = min((len(_indent(file.lines[n])) for n in starts), default=2 if under else 0)
     starts = [n for n in starts if len(_indent(file.lines[n])) == indent]
@@ -171,6 +171,6 @@ def _indent(line: str) -> str:
 
 def _names(lines: Sequence[str], indent: int, name: str, value: str) -> bool:
     """Whether an element has `value` for `name`."""
-    place = rf"(?: {{{indent}}}- +| {{{indent + 2}}})"
-    wanted = re.compile(rf"""{place}{name} *: *(["']?){re.escape(value)}\1 *(#.*)?$""")
+    prefix = rf"(?: {{{indent}}}- +| {{{indent + 2}}})"
+    wanted = re.compile(rf"""{prefix}{name} *: *(["']?){re.escape(value)}\1 *(#.*)?$""")
     return any(wanted.match(line) for line in lines)

@@ -153,5 +153,5 @@ async def _probe(launch: Launch, lab: Lab) -> tuple[Listener, Sequence[Event]]:
 def _end(listener: Listener, events: Sequence[Event]) -> str:
     """The reason why a probe gave no result, in one line."""
     failed = [event.detail for event in events if isinstance(event, Failed)]
-    told = (listener.stderr.strip().splitlines() or [f"exit code {listener.code}"])[-1]
-    return (failed or [told])[0][:200]
+    last_line = (listener.stderr.strip().splitlines() or [f"exit code {listener.code}"])[-1]
+    return (failed or [last_line])[0][:200]

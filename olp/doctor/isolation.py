@@ -58,7 +58,7 @@ class Way:
         provider = self.patient.provider
         model = provider.info.models[0]
         request = Request(model, (Message(Role.SYSTEM, system), Message(Role.USER, question)))
-        context = provider.mocked(self._setting(), url)
+        context = provider.mocked(self._context(), url)
         now = datetime.now().astimezone()
         if not self.ahead:
             return provider.launch(request, model, context, now)
@@ -72,7 +72,7 @@ class Way:
         launch, session = started
         return launch, OneTurn(session, request, model, now)
 
-    def _setting(self) -> ProviderContext:
+    def _context(self) -> ProviderContext:
         """A context without the owner's login and options, which could lead to a real vendor."""
         theirs, home = self.patient.context, str(self.trap.home)
         environ = {name: value for name, value in theirs.environ.items() if name in ALLOWED}
@@ -107,18 +107,18 @@ async def check_isolation(patient: Patient, lab: Lab) -> Finding:
     name = f"{patient.name}.isolation"
     if problems:
         return Finding(name, False, "; ".join(problems), _fix(patient))
-    return Finding(name, True, _praise(patient, outcomes))
+    return Finding(name, True, _summary(patient, outcomes))
 
 
-def _praise(patient: Patient, outcomes: Sequence[Outcome]) -> str:
+def _summary(patient: Patient, outcomes: Sequence[Outcome]) -> str:
     once = outcomes[0]
     tools = f"{counted(once.tools, 'tool')} that can do nothing" if once.tools else "no tools"
-    told = f"locked: {tools}, canaries untouched, {once.size:,} bytes to ask a short question"
+    text = f"locked: {tools}, canaries untouched, {once.size:,} bytes to ask a short question"
     notes = [f"could not be started ahead: {o.idle}" for o in outcomes[2:3] if o.idle]
     options = patient.context.config
     if options.env or options.args or options.config:
         notes.append("your own env, args and config were left out")
-    return f"{told} ({'; '.join(notes)})" if notes else told
+    return f"{text} ({'; '.join(notes)})" if notes else text
 
 
 def _fix(patient: Patient) -> str:
@@ -145,13 +145,13 @@ async def _read(way: Way) -> Outcome:
     bodies = "\n".join(a.body for a in asked)
     tools = sorted({tool for a in asked for tool in tool_names(a)})
     extra = [tool for tool in tools if tool not in way.patient.provider.info.inert_tools]
-    said = "".join(event.text for event in events if isinstance(event, Text))
+    reply = "".join(event.text for event in events if isinstance(event, Text))
     checks = {
         "a file of yours was sent to the vendor": not _seen(way.trap, vendor.asked),
         f"it offers its model tools that OLP does not know: {', '.join(extra)}": not extra,
         "the system prompt did not reach the vendor": system in bodies,
         "a question that begins with / was not passed on as it is": question in bodies,
-        f"no answer came: {_reason(events)}": answer in said,
+        f"no answer came: {_reason(events)}": answer in reply,
         f"one question became {len(asked)} requests": len(asked) == 1,
     }
     problems = tuple(problem for problem, good in checks.items() if not good)

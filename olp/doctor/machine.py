@@ -80,11 +80,11 @@ async def _is_olp(server: ServerConfig) -> bool:
 
 def check_folders(state: Path | None) -> list[Finding]:
     """Check that OLP's folders are private and writable."""
-    place = RunFolder(state)
-    folders = {"state": place.state, "work": place.work, "private": place.private}
+    run_folder = RunFolder(state)
+    folders = {"state": run_folder.state, "work": run_folder.work, "private": run_folder.private}
     findings = [check_folder(f"folder.{name}", path) for name, path in folders.items()]
-    if findings[1].ok and place.work.is_dir() and any(place.work.iterdir()):
-        what = f"{place.work} is where the CLIs run, and is not empty: OLP empties it"
+    if findings[1].ok and run_folder.work.is_dir() and any(run_folder.work.iterdir()):
+        what = f"{run_folder.work} is where the CLIs run, and is not empty: OLP empties it"
         findings[1] = Finding("folder.work", None, what)
     return findings
 
@@ -94,7 +94,7 @@ def check_folder(name: str, path: Path) -> Finding:
     try:
         found = path.stat()
     except FileNotFoundError:
-        return _to_be_made(name, path)
+        return _missing(name, path)
     except OSError as error:
         return Finding(name, False, f"{path}: {error.strerror}", _elsewhere())
     if not stat.S_ISDIR(found.st_mode):
@@ -111,7 +111,7 @@ def check_folder(name: str, path: Path) -> Finding:
     return Finding(name, True, f"{path} is writable and private")
 
 
-def _to_be_made(name: str, path: Path) -> Finding:
+def _missing(name: str, path: Path) -> Finding:
     above = next(folder for folder in path.parents if folder.exists())
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
         return Finding(name, True, f"{path} will be made")

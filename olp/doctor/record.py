@@ -26,11 +26,11 @@ async def check_record(state: Path | None) -> Finding:
 
 def _check(path: Path) -> Finding:
     if not path.exists():
-        return _room(path, f"{path} will be made")
+        return _check_space(path, f"{path} will be made")
     try:
-        return _room(path, _sound(path))
+        return _check_space(path, _check_content(path))
     except NewerFile as error:
-        fix = f"install the newer OLP again, or start a new record: {_away(path, 'newer')}"
+        fix = f"install the newer OLP again, or start a new record: {_move_command(path, 'newer')}"
         return Finding(NAME, False, f"{path}: {error}", fix)
     except sqlite3.OperationalError as error:
         fix = "end the program that holds it; OLP then writes what it has kept in memory"
@@ -38,11 +38,11 @@ def _check(path: Path) -> Finding:
             fix = f"see to it that OLP may write there: chmod u+rw {path}"
         return Finding(NAME, False, f"{path} cannot be used: {error}", fix)
     except (sqlite3.Error, OSError) as error:
-        fix = f"start a new one: {_away(path, 'broken')}"
+        fix = f"start a new one: {_move_command(path, 'broken')}"
         return Finding(NAME, False, f"{path} is damaged: {error}", fix)
 
 
-def _away(path: Path, name: str) -> str:
+def _move_command(path: Path, name: str) -> str:
     """A command that moves the file together with SQLite's auxiliary files, which must not be used
     with another file.
     """
@@ -50,7 +50,7 @@ def _away(path: Path, name: str) -> str:
     return f"mkdir {folder} && mv {path}* {folder}"
 
 
-def _sound(path: Path) -> str:
+def _check_content(path: Path) -> str:
     """A summary of the content. Raises sqlite3.Error if the file is corrupt or not writable."""
     with closing(opened_to_read(path)) as db:
         verdict = db.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -67,7 +67,7 @@ def _sound(path: Path) -> str:
     return f"{path} holds {counted(requests, 'request')}{since} ({size:.1f} MB)"
 
 
-def _room(path: Path, what: str) -> Finding:
+def _check_space(path: Path, what: str) -> Finding:
     folder = next(above for above in path.parents if above.exists())
     free = shutil.disk_usage(folder).free / 1024 / 1024
     if free < ROOM_MB:

@@ -67,8 +67,8 @@ class Server:
         )
         for method, path, handler in routes:
             for one in ("GET", "HEAD") if method == "GET" else (method,):
-                app.router.add_route(one, path, handler, expect_handler=_later)
-        app.router.add_route("*", ANYWHERE, self._nowhere, expect_handler=_later)
+                app.router.add_route(one, path, handler, expect_handler=_defer_continue)
+        app.router.add_route("*", ANYWHERE, self._not_found, expect_handler=_defer_continue)
         return app
 
     def metrics_application(self) -> web.Application:
@@ -93,7 +93,7 @@ class Server:
         except RequestError as error:
             return reply.error(error)
         except (web.HTTPException, web.RequestPayloadError) as error:
-            return reply.error(_in_our_words(error, self._max_body))
+            return reply.error(_as_request_error(error, self._max_body))
         except (ConnectionError, TimeoutError):
             raise
         except Exception as error:
@@ -170,13 +170,13 @@ class Server:
 
     async def _health(self, request: web.Request) -> web.Response:
         caller = await self._gatekeeper.check(request)
-        told = self._service.health() if caller.owner else self._service.health_for(caller)
-        return json_response({"version": __version__, **told})
+        report = self._service.health() if caller.owner else self._service.health_for(caller)
+        return json_response({"version": __version__, **report})
 
     async def _quota_refresh(self, request: web.Request) -> web.Response:
         check_owner(await self._gatekeeper.check(request))
-        told = await self._service.refresh()
-        return json_response({name: {"problem": one.problem} for name, one in told.items()})
+        results = await self._service.refresh()
+        return json_response({name: {"problem": one.problem} for name, one in results.items()})
 
     async def _quota_clear(self, request: web.Request) -> web.Response:
         check_owner(await self._gatekeeper.check(request))
@@ -187,21 +187,21 @@ class Server:
         await self._gatekeeper.check(request)
         return json_response({"name": "olp", "version": __version__, "openai_base": "/v1"})
 
-    async def _nowhere(self, request: web.Request) -> web.Response:
+    async def _not_found(self, request: web.Request) -> web.Response:
         await self._gatekeeper.check(request)
         if methods := await _methods_at(request):
-            raise _not_possible(request.method, methods)
+            raise _method_not_allowed(request.method, methods)
         raise nothing_at(request.path, _paths(request))
 
 
 def _check_expectation(request: web.Request) -> None:
     expected = request.headers.get("Expect", "100-continue")
     if expected.lower() != "100-continue":
-        told = f"{headers.safe(expected, 40)!r} cannot be expected of OLP; leave out Expect"
-        raise RequestError(told, status=417, code="expectation_failed")
+        message = f"{headers.safe(expected, 40)!r} cannot be expected of OLP; leave out Expect"
+        raise RequestError(message, status=417, code="expectation_failed")
 
 
-async def _later(request: web.Request) -> None:
+async def _defer_continue(request: web.Request) -> None:
     """Do not send 100 Continue yet; the handler sends it when it reads the body."""
 
 
@@ -242,13 +242,13 @@ def _model(entry: ModelEntry) -> dict[str, Any]:
     }
 
 
-def _in_our_words(
+def _as_request_error(
     error: web.HTTPException | web.RequestPayloadError, max_body: int
 ) -> RequestError:
     """A rejection by aiohttp as an error of this API. `max_body` is in bytes."""
     match error:
         case web.HTTPMethodNotAllowed():
-            return _not_possible(error.method, ", ".join(sorted(error.allowed_methods)))
+            return _method_not_allowed(error.method, ", ".join(sorted(error.allowed_methods)))
         case web.HTTPRequestEntityTooLarge():
             limit = max_body / 1024 / 1024
             return RequestError(
@@ -262,7 +262,7 @@ def _in_our_words(
     return RequestError("the body cannot be decoded", code="invalid_body")
 
 
-def _not_possible(method: str, allowed: str) -> RequestError:
+def _method_not_allowed(method: str, allowed: str) -> RequestError:
     useful = [name for name in allowed.split(", ") if name not in ("HEAD", "OPTIONS")]
     return RequestError(
         f"{headers.safe(method, 20)} is not possible here; use {' or '.join(useful)}",

@@ -62,10 +62,10 @@ class Gatekeeper:
             return self._people.caller(_tokens(request), ring)
         except RequestError as error:
             if error.status == 401:
-                await self._refused(request, error)
+                await self._log_and_delay(request, error)
             raise
 
-    async def _refused(self, request: web.Request, error: RequestError) -> None:
+    async def _log_and_delay(self, request: web.Request, error: RequestError) -> None:
         address = request.remote or "unknown"
         if error.code != "invalid_api_key":
             level = "debug" if error.code == "missing_api_key" else "info"

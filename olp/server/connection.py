@@ -54,11 +54,11 @@ class Connection(web.RequestHandler):
     def __init__(self, server: web.Server, doors: Doors, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop=loop, access_log=None)  # type: ignore[arg-type]
         self._doors = doors
-        self._let_in = False
+        self._accepted = False
         self._timer: asyncio.TimerHandle | None = None
         self._idle = False
-        self._answered = 0
-        self._said_all = False
+        self._responses_sent = 0
+        self._half_closed = False
 
     # --- state and timeouts --------------------------------------------------------------------
 
@@ -66,27 +66,27 @@ class Connection(web.RequestHandler):
     def waits(self) -> bool:
         """Whether the client has to send something: a request, or the rest of its body."""
         request = self._current_request
-        return not self._owes or (request is not None and not request.content.is_eof())
+        return not self._response_due or (request is not None and not request.content.is_eof())
 
     @property
-    def _owes(self) -> bool:
+    def _response_due(self) -> bool:
         """Whether a request has not been answered completely."""
-        return self._request_count > self._answered
+        return self._request_count > self._responses_sent
 
     def turn_out(self) -> None:
         """Abort the connection."""
         if self.transport is not None:
             self.transport.abort()
 
-    def _wait(self, seconds: float, *, idle: bool) -> None:
+    def _start_timer(self, seconds: float, *, idle: bool) -> None:
         """Abort after `seconds` unless a request head arrives. `idle`: no byte of it has arrived
         yet.
         """
-        self._stop_waiting()
+        self._stop_timer()
         self._idle = idle
         self._timer = self._loop.call_later(seconds, self.turn_out)
 
-    def _stop_waiting(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -94,22 +94,22 @@ class Connection(web.RequestHandler):
     # --- incoming ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._let_in = self._doors.enter(self, transport.get_extra_info("peername"))
-        if not self._let_in:
+        self._accepted = self._doors.enter(self, transport.get_extra_info("peername"))
+        if not self._accepted:
             assert isinstance(transport, asyncio.WriteTransport)
             transport.abort()
             return
         super().connection_made(transport)
-        self._wait(self._doors.head_s, idle=False)
+        self._start_timer(self._doors.head_s, idle=False)
 
     def data_received(self, data: bytes) -> None:
-        if not self._let_in:
+        if not self._accepted:
             return
         super().data_received(data)
-        if self._owes:
-            self._stop_waiting()
+        if self._response_due:
+            self._stop_timer()
         elif self._idle:
-            self._wait(self._doors.head_s, idle=False)
+            self._start_timer(self._doors.head_s, idle=False)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """The client half-closed the connection.
@@ -119,18 +119,23 @@ class Connection(web.RequestHandler):
         """
         transport, request = self.transport, self._current_request
         begun = request is not None and request.writer.output_size
-        if begun or not self._owes or transport is None or transport.get_extra_info("sslcontext"):
+        if (
+            begun
+            or not self._response_due
+            or transport is None
+            or transport.get_extra_info("sslcontext")
+        ):
             return None
-        self._said_all = True
-        self._look(0.0)
+        self._half_closed = True
+        self._probe(0.0)
         return True
 
-    def _look(self, seconds: float) -> None:
+    def _probe(self, seconds: float) -> None:
         """Probe the client with 100 Continue until the answer starts. If it has gone, the probe is
         answered with a reset, which the next write reports as an error.
         """
         request = self._current_request
-        if not self._owes or self.transport is None:
+        if not self._response_due or self.transport is None:
             return
         if request is not None:
             if not request.content.is_eof():
@@ -142,12 +147,12 @@ class Connection(web.RequestHandler):
                 return
             self.transport.write(GO_ON)
         wait = min(max(seconds * 2, FIRST_LOOK_S), LAST_LOOK_S)
-        self._loop.call_later(wait, self._look, wait)
+        self._loop.call_later(wait, self._probe, wait)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._stop_waiting()
+        self._stop_timer()
         self._doors.leave(self)
-        if self._let_in:
+        if self._accepted:
             super().connection_lost(exc)
 
     # --- outgoing ------------------------------------------------------------------------------
@@ -156,16 +161,16 @@ class Connection(web.RequestHandler):
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Send the rest of an answer, then wait for the next request."""
-        self._wait(STALLED_S, idle=False)
+        self._start_timer(STALLED_S, idle=False)
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
-            self._answered += 1
-            if self._said_all and not self._owes:
+            self._responses_sent += 1
+            if self._half_closed and not self._response_due:
                 self.close()
             if self.transport is not None:
                 self._doors.waits(self)
-                self._wait(self._doors.idle_s, idle=True)
+                self._start_timer(self._doors.idle_s, idle=True)
 
     def handle_error(
         self,
@@ -180,7 +185,7 @@ class Connection(web.RequestHandler):
         if not isinstance(exc, http_exceptions.HttpProcessingError):
             self.log_exception("unexpected", exc_info=exc)
         reply = Reply()
-        response = reply.error(_told(exc))
+        response = reply.error(_parse_error(exc))
         reply.stamp(response)
         response.headers["Server"] = "olp"
         response.force_close()
@@ -190,20 +195,20 @@ class Connection(web.RequestHandler):
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9 '-]{2,60}")
 
 
-def _told(error: BaseException | None) -> RequestError:
+def _parse_error(error: BaseException | None) -> RequestError:
     """The error for what aiohttp could not parse."""
     match error:
         case http_exceptions.LineTooLong():
-            told = "the address or a header is longer than 8 kB"
-            return RequestError(told, status=431, code="headers_too_large")
+            text = "the address or a header is longer than 8 kB"
+            return RequestError(text, status=431, code="headers_too_large")
         case http_exceptions.ContentEncodingError():
             return unsupported_encoding()
         case http_exceptions.BadHttpMethod() if "HTTPS" in str(error):
-            told = "this port speaks http, and the client spoke https"
-            return RequestError(told, code="bad_request")
+            text = "this port speaks http, and the client spoke https"
+            return RequestError(text, code="bad_request")
         case http_exceptions.BadHttpMethod():
-            told = "there is no such method; use GET or POST"
-            return RequestError(told, status=501, code="unknown_method")
+            text = "there is no such method; use GET or POST"
+            return RequestError(text, status=501, code="unknown_method")
         case http_exceptions.HttpProcessingError(message=message):
             if message.startswith("Too many headers"):
                 return RequestError(

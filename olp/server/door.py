@@ -56,46 +56,46 @@ class Doors:
         self.limit = limit or min(ALL_LIMIT, max(16, soft // 2))
         self.head_s = head_s
         self.idle_s = idle_s
-        self._inside: dict[Guest, str] = {}
+        self._connections: dict[Guest, str] = {}
         self._by_address: Counter[str] = Counter()
 
     @property
     def count(self) -> int:
         """The number of open connections."""
-        return len(self._inside)
+        return len(self._connections)
 
     def enter(self, guest: Guest, peer: object) -> bool:
         """Whether the connection `guest` from the address `peer` is accepted; counts it if so."""
         address = network(peer)
-        if self._has_its_share(address):
+        if self._at_share(address):
             self._make_room(address)
         elif self.count >= self.limit:
             self._make_room()
-        if self._has_its_share(address) or self.count >= self.limit:
+        if self._at_share(address) or self.count >= self.limit:
             return False
-        self._inside[guest] = address
+        self._connections[guest] = address
         self._by_address[address] += 1
         return True
 
-    def _has_its_share(self, address: str) -> bool:
+    def _at_share(self, address: str) -> bool:
         return self._by_address[address] >= max(1, self.limit // SHARE)
 
     def _make_room(self, address: str | None = None) -> None:
         """Close the connection that has waited longest for its client, of `address` if given."""
-        for guest, whose in self._inside.items():
-            if guest.waits and address in (None, whose):
+        for guest, other in self._connections.items():
+            if guest.waits and address in (None, other):
                 self.leave(guest)
                 guest.turn_out()
                 return
 
     def waits(self, guest: Guest) -> None:
         """The connection waits for its client from now on."""
-        if (address := self._inside.pop(guest, None)) is not None:
-            self._inside[guest] = address
+        if (address := self._connections.pop(guest, None)) is not None:
+            self._connections[guest] = address
 
     def leave(self, guest: Guest) -> None:
         """A connection was closed; ignored if it was not accepted."""
-        address = self._inside.pop(guest, None)
+        address = self._connections.pop(guest, None)
         if address is not None:
             self._by_address -= Counter((address,))
 
@@ -113,7 +113,7 @@ class _Handshake(asyncio.Protocol):
         self._make = make
         self._tasks = tasks
         self._transport: asyncio.Transport | None = None
-        self._early: list[bytes] = []
+        self._buffered: list[bytes] = []
 
     def turn_out(self) -> None:
         if self._transport is not None:
@@ -123,11 +123,11 @@ class _Handshake(asyncio.Protocol):
         stream = self._transport = cast("asyncio.Transport", transport)
         stream.pause_reading()  # until start_tls has installed its protocol
         if self._doors.enter(self, stream.get_extra_info("peername")):
-            self._tasks.spawn(self._shake_hands(stream), "handshake")
+            self._tasks.spawn(self._handshake(stream), "handshake")
         else:
             stream.abort()
 
-    async def _shake_hands(self, stream: asyncio.Transport) -> None:
+    async def _handshake(self, stream: asyncio.Transport) -> None:
         try:
             upgraded = await asyncio.get_running_loop().start_tls(
                 stream,
@@ -145,11 +145,11 @@ class _Handshake(asyncio.Protocol):
         connection = self._make()
         upgraded.set_protocol(connection)
         connection.connection_made(upgraded)
-        for data in self._early:
+        for data in self._buffered:
             connection.data_received(data)
 
     def data_received(self, data: bytes) -> None:
-        self._early.append(data)
+        self._buffered.append(data)
 
 
 class GuardedRunner(web.AppRunner):

@@ -60,5 +60,5 @@ def nothing_at(path: str, known: Iterable[str]) -> RequestError:
         return RequestError(f"{_UNKNOWN[words[0]]}.", status=404, code="unsupported_endpoint")
     near = difflib.get_close_matches(f"/v1/{'/'.join(words)}"[:256], list(known), n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else "the API is under /v1"
-    told = f"there is nothing at {headers.safe(path, 80)}; {hint}"
-    return RequestError(told, status=404, code="not_found")
+    message = f"there is nothing at {headers.safe(path, 80)}; {hint}"
+    return RequestError(message, status=404, code="not_found")

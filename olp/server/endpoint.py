@@ -58,14 +58,14 @@ class ChatEndpoint:
         reply = http[REPLY]
         caller = await self._gatekeeper.check(http)
         entry = self._service.request_log.entry(reply.id, caller, DIALECT)
-        with entry, self._counted(caller):
+        with entry, self._in_flight_slot(caller):
             body = await self._body(http)
             entry.bytes_in = len(body)
             asked = openai_chat.model_in(body)
             refuse_key_in(asked, "`model`")
             reply.model = entry.asked = asked
-            order = await self._decoded(body)
-            order = _with_wishes(order, http)
+            order = await self._decode(body)
+            order = _with_header_options(order, http)
             plan = self._service.plan(order.request, caller)
             log = self._service.log.bind(
                 request_id=reply.id, caller=caller.name, background=plan.background
@@ -73,8 +73,8 @@ class ChatEndpoint:
             admitted = self._service.people.admitted(caller, plan.background, plan.request)
             async with admitted as reservation:
                 request = await self._fetcher.filled(plan.request)
-                way = (request, plan.chain, caller.id, log, entry, reservation)
-                with self._service.join(*way) as reader:
+                arguments = (request, plan.chain, caller.id, log, entry, reservation)
+                with self._service.join(*arguments) as reader:
                     answer = _Answer(self, http, reply, order, caller, reader, entry)
                     return await (answer.stream() if order.request.stream else answer.whole())
 
@@ -97,7 +97,7 @@ class ChatEndpoint:
                 f"the request was not sent within {limit:g} s", status=408, code="request_timeout"
             ) from None
 
-    async def _decoded(self, body: bytes) -> openai_chat.Order:
+    async def _decode(self, body: bytes) -> openai_chat.Order:
         decode = partial(
             openai_chat.decode,
             body,
@@ -113,7 +113,7 @@ class ChatEndpoint:
         return await asyncio.get_running_loop().run_in_executor(self._readers, decode)
 
     @contextmanager
-    def _counted(self, caller: Caller) -> Iterator[None]:
+    def _in_flight_slot(self, caller: Caller) -> Iterator[None]:
         """Count a request of the caller's while it is in flight. Raises RequestError (429) at the
         limit.
         """
@@ -172,7 +172,7 @@ class _Answer:
             try:
                 outputs += await self._read()
             except BrokenOff as error:
-                raise _apology(error) from error
+                raise _broken_off_error(error) from error
         if isinstance(outputs[-1], Refused):
             return self._refusal(outputs[-1])
         head = outputs[0]
@@ -186,7 +186,7 @@ class _Answer:
         try:
             outputs = await self._read()
         except BrokenOff as error:
-            raise _apology(error) from error
+            raise _broken_off_error(error) from error
         head = outputs[0]
         if isinstance(head, Refused):
             return self._refusal(head)
@@ -203,7 +203,7 @@ class _Answer:
                 outputs = await self._next(response, encoder)
                 await self._write(response, encoder, outputs)
         except BrokenOff as error:
-            self._entry.error = _apology(error)
+            self._entry.error = _broken_off_error(error)
             await self._send(response, encoder.error(self._entry.error))
         async with asyncio.timeout(STALLED_S):
             await response.write_eof()
@@ -260,7 +260,7 @@ class _Answer:
         )
 
 
-def _apology(error: BrokenOff) -> RequestError:
+def _broken_off_error(error: BrokenOff) -> RequestError:
     """The error for an answer that OLP itself aborted."""
     if error.stopped:
         return RequestError(
@@ -274,7 +274,7 @@ def _apology(error: BrokenOff) -> RequestError:
     )
 
 
-def _with_wishes(order: openai_chat.Order, http: web.Request) -> openai_chat.Order:
+def _with_header_options(order: openai_chat.Order, http: web.Request) -> openai_chat.Order:
     """The order with the options from its headers."""
     substitution = http.headers.get("X-OLP-Substitution", "").strip().lower()
     if substitution not in ("", "allow", "forbid"):

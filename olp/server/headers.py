@@ -83,8 +83,8 @@ def refused(end: Refused, *, show_detail: bool) -> dict[str, str]:
 
 def mismatch(outputs: Sequence[Output]) -> Mapping[str, str]:
     """The header that reports how a call violates its schema, if `outputs` end with such a call."""
-    told = next((o.mismatch for o in outputs if isinstance(o, Done) and o.mismatch), None)
-    return {MISMATCH: safe(told, limit=200)} if told else {}
+    reason = next((o.mismatch for o in outputs if isinstance(o, Done) and o.mismatch), None)
+    return {MISMATCH: safe(reason, limit=200)} if reason else {}
 
 
 def ignored(names: tuple[str, ...]) -> Mapping[str, str]:

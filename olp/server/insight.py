@@ -37,9 +37,9 @@ class Insight:
         # Imported on first use: servers without Prometheus need not load it.
         from olp.server.exposition import CONTENT_TYPE, exposition
 
-        told = exposition(
+        payload = exposition(
             self._service.health(),
             self._service.request_log.counters,
             people=self._config.metrics.people,
         )
-        return web.Response(body=told, headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=payload, headers={"Content-Type": CONTENT_TYPE})

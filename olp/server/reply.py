@@ -28,14 +28,14 @@ class Reply:
         self.id = f"{random.getrandbits(64):016x}"
         self.model = ""
         self.begun = False
-        self._began = asyncio.get_running_loop().time()
+        self._started_at = asyncio.get_running_loop().time()
 
     def stamp(self, response: web.StreamResponse) -> None:
         """Add the headers that every response has, where they are missing."""
         self.begun = True
         for name, value in headers.early(self.model).items():
             response.headers.setdefault(name, value)
-        spent = asyncio.get_running_loop().time() - self._began
+        spent = asyncio.get_running_loop().time() - self._started_at
         response.headers[headers.LATENCY] = str(round(spent * 1000))
         response.headers[headers.REQUEST_ID] = self.id
         response.headers[headers.VENDORS_REQUEST_ID] = self.id

@@ -51,7 +51,7 @@ class StreamEncoder:
             "model": order.request.model,
         }
         self._usage = Usage()
-        self._said: list[str] = []
+        self._texts: list[str] = []
 
     def event(self, output: Output) -> bytes:
         """The bytes for one output; empty for events that this API does not show."""
@@ -60,7 +60,7 @@ class StreamEncoder:
                 self._base["model"] = model
                 return self._chunk({"role": "assistant", "content": ""})
             case Text(text):
-                self._said.append(text)
+                self._texts.append(text)
                 return self._chunk({"content": text})
             case CallStarted(index) | CallArguments(index) if index and self._order.functions:
                 return b""  # `function_call` allows one call per answer
@@ -77,7 +77,7 @@ class StreamEncoder:
                 self._usage = output
                 return b""
             case Done(finish, mismatch=mismatch):
-                return _remark(mismatch) + self._end(finish)
+                return _mismatch_comment(mismatch) + self._end(finish)
             case Failed():
                 return _frame(error_body(output))
             case _:
@@ -99,7 +99,7 @@ class StreamEncoder:
 
     def _end(self, finish: Finish) -> bytes:
         refused = finish is Finish.CONTENT_FILTER
-        delta = {"refusal": "".join(self._said) or REFUSAL} if refused else {}
+        delta = {"refusal": "".join(self._texts) or REFUSAL} if refused else {}
         out = self._chunk(delta, _reason(self._order, finish))
         if self._order.include_usage:
             out += _frame({**self._base, "choices": [], "usage": _usage(self._usage)})
@@ -115,25 +115,25 @@ def _reason(order: Order, finish: Finish) -> str:
 
 def _calls(outputs: Sequence[Output]) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
-    said: list[list[str]] = []
+    arguments: list[list[str]] = []
     for output in outputs:
         match output:
             case CallStarted(_, id, name):
                 calls.append({"id": id, "type": "function", "function": {"name": name}})
-                said.append([])
+                arguments.append([])
             case CallArguments(index, text):
-                said[index].append(text)
-    for call, pieces in zip(calls, said, strict=True):
+                arguments[index].append(text)
+    for call, pieces in zip(calls, arguments, strict=True):
         call["function"]["arguments"] = "".join(pieces)
     return calls
 
 
-def _remark(mismatch: str | None) -> bytes:
+def _mismatch_comment(mismatch: str | None) -> bytes:
     """An SSE comment, which clients ignore: it is too late for a header."""
     if mismatch is None:
         return b""
-    told = mismatch.encode("ascii", "replace").decode().translate(_ONE_LINE)
-    return f": the arguments of the call do not fit: {told}\n\n".encode()
+    message = mismatch.encode("ascii", "replace").decode().translate(_ONE_LINE)
+    return f": the arguments of the call do not fit: {message}\n\n".encode()
 
 
 _ONE_LINE = dict.fromkeys((*range(32), 127), "?")

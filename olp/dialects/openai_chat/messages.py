@@ -65,21 +65,21 @@ def conversation(messages: Sequence[ApiMessage]) -> tuple[Message, ...]:
     Raises RequestError (400) with the path of the invalid field.
     """
     out: list[Message] = []
-    place = 0
-    while place < len(messages):
-        out.append(_message(place, messages[place]))
-        place += 1
+    index = 0
+    while index < len(messages):
+        out.append(_message(index, messages[index]))
+        index += 1
         if out[-1].calls:
-            results = _results(messages, place)
+            results = _results(messages, index)
             out += _paired(out[-1].calls, results)
-            place += len(results)
+            index += len(results)
     if not any(m.text.strip() or m.media or m.links or m.calls for m in out):
         raise RequestError("there is no text in any message", param="messages")
     return tuple(out)
 
 
-def _message(place: int, message: ApiMessage) -> Message:
-    path = f"messages[{place}]"
+def _message(index: int, message: ApiMessage) -> Message:
+    path = f"messages[{index}]"
     if message.role in ("tool", "function"):
         raise RequestError(
             f"{path}: a result must follow the assistant's message that calls for it",
@@ -93,7 +93,7 @@ def _message(place: int, message: ApiMessage) -> Message:
             param=f"{path}.content",
         )
     calls = _calls(path, message) if role is Role.ASSISTANT else ()
-    return Message(role, _plain(content), calls)
+    return Message(role, _joined(content), calls)
 
 
 def _calls(path: str, message: ApiMessage) -> tuple[ToolCall, ...]:
@@ -135,10 +135,10 @@ def _call(path: str, function: _Function, id: str) -> ToolCall:
 def _results(messages: Sequence[ApiMessage], start: int) -> list[tuple[str, Message]]:
     """The results that start at index `start`, each with the id of its call."""
     found: list[tuple[str, Message]] = []
-    for place, message in enumerate(messages[start:], start):
+    for index, message in enumerate(messages[start:], start):
         if message.role not in ("tool", "function"):
             break
-        path = f"messages[{place}]"
+        path = f"messages[{index}]"
         id = message.tool_call_id or ""
         if message.role == "function":
             id = _own_id(f"messages[{start - 1}]")
@@ -147,7 +147,7 @@ def _results(messages: Sequence[ApiMessage], start: int) -> list[tuple[str, Mess
                 f"{path}.tool_call_id is missing: it says whose result this is",
                 param=f"{path}.tool_call_id",
             )
-        content = _plain(_content(path, message.content, Role.TOOL))
+        content = _joined(_content(path, message.content, Role.TOOL))
         found.append((id, Message(Role.TOOL, content, answers=id)))
     return found
 
@@ -166,7 +166,7 @@ def _paired(calls: Sequence[ToolCall], results: Sequence[tuple[str, Message]]) -
         yield by_id.get(call.id, cancelled)
 
 
-def _plain(parts: Sequence[Part]) -> str | tuple[Part, ...]:
+def _joined(parts: Sequence[Part]) -> str | tuple[Part, ...]:
     """Text-only content as one string."""
     texts = [part for part in parts if isinstance(part, str)]
     return "\n".join(texts) if len(texts) == len(parts) else tuple(parts)

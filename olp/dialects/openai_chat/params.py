@@ -69,7 +69,7 @@ def ignored(body: Mapping[str, Any]) -> tuple[str, ...]:
     given = {name for name, value in body.items() if value is not None}
     names = given - HONOURED - _REFUSED.keys()
     for name in given & _READ.keys():
-        names.update(_unread(body[name], name))
+        names.update(_ignored_fields(body[name], name))
     return tuple(sorted(names))
 
 
@@ -101,32 +101,32 @@ _NEUTRAL = {"messages.content.image_url.detail": "auto"}
 _WORD = re.compile(r"[\w-]{1,32}")
 
 
-def _unread(node: Any, path: str) -> Iterator[str]:
+def _ignored_fields(node: Any, path: str) -> Iterator[str]:
     """The paths of the fields below `path` that are set and have no effect."""
     for inner in node if isinstance(node, list) else [node]:
         if not isinstance(inner, dict):
             continue
         if path == "messages" and inner.get("role") == "assistant":
-            inner, left_out = _without_left_out(inner)
+            inner, left_out = _without_dropped(inner)
             yield from left_out
         for name, value in inner.items():
             where = f"{path}.{name}"
             if name in _READ[path]:
-                yield from _unread(value, where) if where in _READ else ()
-            elif value and value != _NEUTRAL.get(where) and not _is_known(inner, where):
+                yield from _ignored_fields(value, where) if where in _READ else ()
+            elif value and value != _NEUTRAL.get(where) and not _is_redundant(inner, where):
                 yield where
 
 
-def _without_left_out(message: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _without_dropped(message: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """An earlier assistant message without dropped parts, and the paths of those parts."""
     content = message.get("content")
     if not isinstance(content, list):
         return message, []
     kinds = [part["type"] for part in content if is_left_out(part)]
-    told = [f"messages.content{f'.{kind}' if _WORD.fullmatch(kind) else ''}" for kind in kinds]
-    return {**message, "content": [part for part in content if not is_left_out(part)]}, told
+    paths = [f"messages.content{f'.{kind}' if _WORD.fullmatch(kind) else ''}" for kind in kinds]
+    return {**message, "content": [part for part in content if not is_left_out(part)]}, paths
 
 
-def _is_known(message: Mapping[str, Any], where: str) -> bool:
+def _is_redundant(message: Mapping[str, Any], where: str) -> bool:
     """Whether a field repeats known data: the function's name in a result, known from its call."""
     return where == "messages.name" and message.get("role") in ("tool", "function")

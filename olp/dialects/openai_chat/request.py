@@ -152,7 +152,7 @@ def _toolbox(body: _Body) -> Toolbox:
     return toolbox(named, choice, "functions", path)
 
 
-_Read = TypeVar("_Read")
+_Decoded = TypeVar("_Decoded")
 
 
 class _Named(Struct):
@@ -172,11 +172,11 @@ def _object(body: bytes) -> dict[str, Any]:
     try:
         return _read(body, _parameters)
     except (msgspec.DecodeError, RecursionError) as error:
-        told = _no_object(body) or f"the body is not valid JSON: {error}"
-        raise RequestError(told, code="invalid_json") from None
+        message = _not_an_object(body) or f"the body is not valid JSON: {error}"
+        raise RequestError(message, code="invalid_json") from None
 
 
-def _read(body: bytes, decode: Callable[[bytes], _Read]) -> _Read:
+def _read(body: bytes, decode: Callable[[bytes], _Decoded]) -> _Decoded:
     """Decode `body`, on failure again after `_clean`."""
     body = body.removeprefix(BOM)
     try:
@@ -193,7 +193,7 @@ def _parameters(body: bytes) -> dict[str, Any]:
     small body can expand to a large object.
     """
     raw = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    return {name: _unpacked(name, value) for name, value in raw.items()}
+    return {name: _decode_parameter(name, value) for name, value in raw.items()}
 
 
 BOM = b"\xef\xbb\xbf"
@@ -217,7 +217,7 @@ def _clean(body: bytes) -> bytes:
     return _ESCAPES.sub(lambda found: b"\\ufffd" if found["half"] else found[0], body)
 
 
-def _no_object(body: bytes) -> str | None:
+def _not_an_object(body: bytes) -> str | None:
     """An error message if `body` is JSON but not an object, else None."""
     try:
         found = msgspec.json.decode(body)
@@ -229,10 +229,10 @@ def _no_object(body: bytes) -> str | None:
     return f"the body must be a JSON object, not {kind.get(type(found), 'a number')}"
 
 
-def _unpacked(name: str, value: msgspec.Raw) -> Any:
+def _decode_parameter(name: str, value: msgspec.Raw) -> Any:
     if name in ("tools", "functions") and len(memoryview(value)) > MAX_TOOL_BYTES:
-        told = f"{name}: at most {MAX_TOOL_BYTES >> 20} MiB of tools are accepted"
-        raise RequestError(told, param=name)
+        message = f"{name}: at most {MAX_TOOL_BYTES >> 20} MiB of tools are accepted"
+        raise RequestError(message, param=name)
     if name in HONOURED or len(memoryview(value)) < SMALL:
         given = msgspec.json.decode(value)
         whole = name in WHOLE_NUMBERS and isinstance(given, float) and given.is_integer()

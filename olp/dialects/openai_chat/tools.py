@@ -58,7 +58,7 @@ def toolbox(tools: Sequence[ApiTool], choice: object, path: str, choice_path: st
         if made.name in known:
             raise unusable(f"{path}[{index}]", f"there are two tools named {made.name!r}")
         known[made.name] = made
-    return _chosen(known, choice, choice_path)
+    return _by_choice(known, choice, choice_path)
 
 
 def _tool(path: str, tool: ApiTool) -> Tool:
@@ -98,7 +98,7 @@ def _too_deep(schema: Mapping[str, Any]) -> bool:
     return bool(level)
 
 
-def _chosen(known: Mapping[str, Tool], choice: object, path: str) -> Toolbox:
+def _by_choice(known: Mapping[str, Tool], choice: object, path: str) -> Toolbox:
     every = Toolbox(tuple(known.values()))
     match choice:
         case None | "auto":
@@ -133,7 +133,7 @@ def _allowed(known: Mapping[str, Tool], named: list[Any], mode: object, path: st
     names = [_named(entry) for entry in named]
     if missing := next((name for name in names if name not in known), None):
         raise unusable(path, f"there is no tool named {missing[:128]!r}")
-    return _chosen({name: known[name] for name in names}, mode, f"{path}.mode")
+    return _by_choice({name: known[name] for name in names}, mode, f"{path}.mode")
 
 
 def _named(entry: object) -> str:

@@ -37,7 +37,7 @@ _PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Argument names that the vendor accepts."""
 
 
-class _Asked(NamedTuple):
+class _ControlRequest(NamedTuple):
     """A control request of the CLI, and the id of the MCP request inside it."""
 
     id: str
@@ -50,7 +50,7 @@ class Bridge:
     def __init__(self, tools: Sequence[Tool], *, parallel: bool = True) -> None:
         self._tools = tools
         self.names = names_of(tools)
-        self.calls: OpenCalls[_Asked] = OpenCalls(parallel=parallel)
+        self.calls: OpenCalls[_ControlRequest] = OpenCalls(parallel=parallel)
 
     def answer(self, results: Sequence[Message]) -> list[Write]:
         """Pass the results to the open calls."""
@@ -69,14 +69,14 @@ class Bridge:
                     "serverInfo": {"name": SERVER, "version": "1"},
                 }
             case "tools/list":
-                result = {"tools": [self._described(tool) for tool in self._tools]}
+                result = {"tools": [self._definition(tool) for tool in self._tools]}
             case "tools/call":
                 return self._call(request_id, message)
             case _:
                 result = {}
-        return [_reply(_Asked(request_id, number), result)]
+        return [_reply(_ControlRequest(request_id, number), result)]
 
-    def _described(self, tool: Tool) -> dict[str, Any]:
+    def _definition(self, tool: Tool) -> dict[str, Any]:
         fits = is_sound(tool.parameters) and all(
             map(_PROPERTY.fullmatch, tool.parameters.get("properties") or ())
         )
@@ -92,7 +92,7 @@ class Bridge:
     def _call(self, request_id: str, message: Mapping[str, Any]) -> list[Write]:
         params = message.get("params") or {}
         id = str((params.get("_meta") or {}).get("claudecode/toolUseId"))
-        asked = _Asked(request_id, message.get("id"))
+        asked = _ControlRequest(request_id, message.get("id"))
         return [_reply(one, _result(result)) for one, result in self.calls.asked(id, asked)]
 
 
@@ -105,7 +105,7 @@ def takes_live(results: Sequence[Message]) -> bool:
     return not any(len(m.text) > MAX_RESULT_CHARS or m.media for m in results)
 
 
-def _reply(asked: _Asked, result: Mapping[str, Any]) -> Write:
+def _reply(asked: _ControlRequest, result: Mapping[str, Any]) -> Write:
     answer = {"jsonrpc": "2.0", "id": asked.number, "result": result}
     response = {"mcp_response": answer}
     return json_line(

@@ -14,7 +14,7 @@ from olp.providers.shared.wire import parse_line
 
 _LONGEST_ID = 64
 
-_NOTHING = re.compile(r"\s*(?:\{\s*\}|null)?\s*")
+_EMPTY = re.compile(r"\s*(?:\{\s*\}|null)?\s*")
 
 Line = tuple[Write, bool]
 """A line, and whether to wait for the CLI's result before writing the next one."""
@@ -24,10 +24,10 @@ def lines_of(request: Request, turns: Sequence[Message], names: Names) -> list[L
     """`turns` as input lines. The last one is to be answered, the others are history."""
     # The vendor accepts tool calls in the history only if the request has tools.
     calls = bool(request.tools) or bool(request.format and request.format.schema)
-    said = list(_said(turns, names if calls else None))
+    entries = list(_role_contents(turns, names if calls else None))
     lines: list[Line] = []
-    for index, (role, content) in enumerate(said):
-        last = index == len(said) - 1
+    for index, (role, content) in enumerate(entries):
+        last = index == len(entries) - 1
         if role is Role.ASSISTANT:
             lines.append((json_line(_assistant(content)), False))
         else:
@@ -35,12 +35,12 @@ def lines_of(request: Request, turns: Sequence[Message], names: Names) -> list[L
     return lines
 
 
-def _said(turns: Sequence[Message], names: Names | None) -> Iterator[tuple[Role, Any]]:
+def _role_contents(turns: Sequence[Message], names: Names | None) -> Iterator[tuple[Role, Any]]:
     """Role and content of each turn. Without `names`, calls and results are rendered as text."""
     for group in _groups(turns):
         first = group[0]
         if first.role is Role.ASSISTANT:
-            yield Role.ASSISTANT, _spoken(first, names)
+            yield Role.ASSISTANT, _assistant_blocks(first, names)
         elif len(group) == 1 and first.role is not Role.TOOL and isinstance(first.content, str):
             yield Role.USER, first.content
         else:
@@ -59,18 +59,18 @@ def _groups(turns: Sequence[Message]) -> list[list[Message]]:
     return groups
 
 
-def _spoken(turn: Message, names: Names | None) -> list[dict[str, Any]]:
-    said = [turn.text] if turn.text.strip() or not turn.calls else []
+def _assistant_blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
+    texts = [turn.text] if turn.text.strip() or not turn.calls else []
     if names is None:
-        said += [told_call(call) for call in turn.calls]
-        return [{"type": "text", "text": text} for text in said]
+        texts += [told_call(call) for call in turn.calls]
+        return [{"type": "text", "text": text} for text in texts]
     return [
-        *({"type": "text", "text": text} for text in said),
-        *(_use(call, names) for call in turn.calls),
+        *({"type": "text", "text": text} for text in texts),
+        *(_tool_use(call, names) for call in turn.calls),
     ]
 
 
-def _use(call: ToolCall, names: Names) -> dict[str, Any]:
+def _tool_use(call: ToolCall, names: Names) -> dict[str, Any]:
     return {
         "type": "tool_use",
         "id": fitted(call.id, _LONGEST_ID),
@@ -83,8 +83,8 @@ def _input(arguments: str) -> dict[str, Any]:
     """The arguments as an object, which is all the vendor accepts. Anything else a model wrote is
     wrapped as it is, so that the model can see its mistake.
     """
-    told = parse_line(arguments)
-    return told if told or _NOTHING.fullmatch(arguments) else {"unparsed_arguments": arguments}
+    parsed = parse_line(arguments)
+    return parsed if parsed or _EMPTY.fullmatch(arguments) else {"unparsed_arguments": arguments}
 
 
 def _blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:

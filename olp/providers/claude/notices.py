@@ -122,13 +122,13 @@ _OF_LARGE_REQUESTS = re.compile(r"long context|\b1m context", re.IGNORECASE)
 _PREFIX = re.compile(r"^\s*api error:?\s*(?:\(?\d{3}\)?:?\s*)?", re.IGNORECASE)
 
 
-def words_of(said: str) -> str:
+def words_of(message: str) -> str:
     """The sentence in an error text: without `API Error: 400` and the vendor's JSON. A text that
     would be empty otherwise stays as it is.
     """
-    said = said[:LOOKED_AT]
-    bare = plain(_PREFIX.sub("", said))
-    return bare if bare.strip() and not said.lower().startswith("api error: 5") else said
+    message = message[:LOOKED_AT]
+    bare = plain(_PREFIX.sub("", message))
+    return bare if bare.strip() and not message.lower().startswith("api error: 5") else message
 
 
 def names_a_model(words: str) -> bool:
@@ -144,19 +144,19 @@ def of_large_requests(words: str) -> bool:
 _UNASKED = re.compile(r"couldn't (confirm|check)|unable to validate|network error", re.IGNORECASE)
 
 
-def refused_model(said: str) -> Failed:
+def refused_model(message: str) -> Failed:
     """The failure for a rejected `set_model`.
 
     The CLI asks its vendor about a name it does not know, and that request can fail like any other.
     """
-    words = words_of(said).replace("\u2019", "'")
-    status = http_status(said)
+    words = words_of(message).replace("\u2019", "'")
+    status = http_status(message)
     error_code = classify(words, PATTERNS) or by_status(status)
     if error_code is None and (_UNASKED.search(words) or is_transport_fault(words)):
         error_code = ErrorCode.SPAWN_FAILED
     return Failed(
         error_code or ErrorCode.MODEL_NOT_FOUND,
-        login_hint(INFO) if error_code is _A else said or "the CLI did not take the model",
+        login_hint(INFO) if error_code is _A else message or "the CLI did not take the model",
         status,
         model_limit=names_a_model(words),
     )

@@ -55,7 +55,7 @@ class ClaudeSession:
         self._parser = parser
         self._turn: Driver | None = None
         self._history: deque[tuple[Write, bool]] = deque()
-        self._waits = False
+        self._awaiting_result = False
         self._cost = 0.0
         self._bridge = Bridge(())
 
@@ -108,62 +108,62 @@ class ClaudeSession:
         if parked:
             return self._bridge.answer(request.latest)
         self._history = deque(lines_of(request, request.latest, self._bridge.names))
-        return self._next()
+        return self._next_lines()
 
     def interrupt(self) -> Sequence[Step]:
         return [control("olp-interrupt", subtype="interrupt")]
 
-    def _next(self) -> list[Step]:
+    def _next_lines(self) -> list[Step]:
         """The lines that may be written before the CLI has to respond."""
         steps: list[Step] = []
-        self._waits = False
-        while self._history and not self._waits:
-            write, self._waits = self._history.popleft()
+        self._awaiting_result = False
+        while self._history and not self._awaiting_result:
+            write, self._awaiting_result = self._history.popleft()
             steps.append(write)
         return steps
 
     def receive(self, line: str) -> Sequence[Step]:
         message = parse_line(line)
         if message.get("type") == "control_response":
-            return self._controlled(table(message.get("response")))
+            return self._control_response(table(message.get("response")))
         if message.get("type") == "control_request":
-            return self._asked(message)
+            return self._control_request(message)
         if self._turn is None:
-            return self._unasked(message) if self.parked else []
-        if self._waits:
+            return self._unrequested(message) if self.parked else []
+        if self._awaiting_result:
             quiet = message.get("type") == "result" and message.get("num_turns") == 0
-            return self._next() if quiet and not message.get("is_error") else []
-        return self._told(self._turn.receive(line))
+            return self._next_lines() if quiet and not message.get("is_error") else []
+        return self._emit(self._turn.receive(line))
 
-    def _unasked(self, message: Mapping[str, Any]) -> Sequence[Step]:
+    def _unrequested(self, message: Mapping[str, Any]) -> Sequence[Step]:
         """Fail if the CLI continues without a request: it has answered a call by itself."""
         begins = table(message.get("event")).get("type") == "message_start"
         if begins or message.get("type") == "result" or message.get("subtype") == "api_retry":
             return [ended("claude", "went on by itself"), Halt()]
         return []
 
-    def _controlled(self, response: Mapping[str, Any]) -> Sequence[Step]:
+    def _control_response(self, response: Mapping[str, Any]) -> Sequence[Step]:
         match response.get("request_id"), response.get("subtype"):
             case str(id), _ if id == _PING:
                 return [Ready()]
             case str(id), "error" if id == _MODEL:
-                return self._told([refused_model(text(response.get("error")) or "")])
+                return self._emit([refused_model(text(response.get("error")) or "")])
             case str(id), _ if id == _MODEL and self._turn is not None:
-                return self._next()
+                return self._next_lines()
             case "olp-interrupt", _:
                 return []
             case _, "error":
-                said = text(response.get("error")) or "no reason given"
-                return self._told([Failed(ErrorCode.SPAWN_FAILED, said)])
+                reason = text(response.get("error")) or "no reason given"
+                return self._emit([Failed(ErrorCode.SPAWN_FAILED, reason)])
         return []
 
-    def _asked(self, message: Mapping[str, Any]) -> Sequence[Step]:
+    def _control_request(self, message: Mapping[str, Any]) -> Sequence[Step]:
         request = table(message.get("request"))
         if request.get("subtype") == "mcp_message" and request.get("server_name") == SERVER:
             return self._bridge.receive(str(message.get("request_id")), request)
-        return self._told([ended("claude", f"asked for {request.get('subtype')}")])
+        return self._emit([ended("claude", f"asked for {request.get('subtype')}")])
 
-    def _told(self, steps: Sequence[Step]) -> Sequence[Step]:
+    def _emit(self, steps: Sequence[Step]) -> Sequence[Step]:
         steps = [self._own_cost(step) if isinstance(step, Usage) else step for step in steps]
         steps = self._bridge.calls.told(steps)
         if any(isinstance(step, Done | Failed) for step in steps):

@@ -39,7 +39,7 @@ class Driver:
         self._now = now
         self._answer: str | None = None
         self._messages = 0
-        self._noticed = ""
+        self._last_error = ""
 
     def start(self) -> Sequence[Step]:
         return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
@@ -53,9 +53,9 @@ class Driver:
                 usage = _usage(table(message.get("usage")))
                 return [*self._take_answer(), usage, Done()]
             case "turn.failed":
-                return self._failed(text(table(message.get("error")).get("message")) or "")
+                return self._failure(text(table(message.get("error")).get("message")) or "")
             case "error":
-                return self._notice(text(message.get("message")) or "")
+                return self._error(text(message.get("message")) or "")
             case _:
                 return []
 
@@ -64,58 +64,58 @@ class Driver:
 
         A failure that it reported before is the cause; otherwise the answer so far may be complete.
         """
-        told = exit.told("codex")
-        for said in (self._noticed, told):
-            if knows(said, log=said is told):
-                return self._failed(said)
-        return [*self._take_answer(), Failed(ErrorCode.SPAWN_FAILED, told)]
+        exit_error = exit.told("codex")
+        for error in (self._last_error, exit_error):
+            if knows(error, log=error is exit_error):
+                return self._failure(error)
+        return [*self._take_answer(), Failed(ErrorCode.SPAWN_FAILED, exit_error)]
 
     def _item(self, moment: str, item: Mapping[str, Any]) -> Sequence[Step]:
-        kind, said = item.get("type"), text(item.get("text")) or ""
+        kind, content = item.get("type"), text(item.get("text")) or ""
         if kind not in _HARMLESS_ITEMS:
             return [tried("codex", str(kind)), Halt()]
         if kind == "error":
-            return self._warned(text(item.get("message")) or "")
+            return self._warning(text(item.get("message")) or "")
         # Earlier lines come from the CLI itself: the vendor may not have been reached yet.
         first = [Started()] if kind in ("agent_message", "reasoning") else []
         if moment != "item.completed":
             return first
         if kind == "reasoning":
-            return [*first, Reasoning(said)]
-        return [*first, *self._message(said)] if kind == "agent_message" else []
+            return [*first, Reasoning(content)]
+        return [*first, *self._message(content)] if kind == "agent_message" else []
 
-    def _message(self, said: str) -> Sequence[Step]:
+    def _message(self, content: str) -> Sequence[Step]:
         self._messages += 1
-        if self._messages > _MESSAGES or (said and said == self._answer):
+        if self._messages > _MESSAGES or (content and content == self._answer):
             what = "codex asked its vendor again and again; OLP ended it"
             return [Failed(ErrorCode.SPAWN_FAILED, what, by_model=True), Halt()]
-        commentary, self._answer = self._answer, said
+        commentary, self._answer = self._answer, content
         return [Reasoning(commentary)] if commentary else []
 
     def _take_answer(self) -> list[Event]:
         answer, self._answer = self._answer, None
         return [Text(answer)] if answer else []
 
-    def _warned(self, said: str) -> Sequence[Step]:
+    def _warning(self, message: str) -> Sequence[Step]:
         """An item of type `error` is a warning."""
-        if rerouted := _REROUTED.search(said):
+        if rerouted := _REROUTED.search(message):
             return [Started(rerouted[1])]
-        return self._retried(said) if announces_retry(said) else []
+        return self._retry(message) if announces_retry(message) else []
 
-    def _notice(self, said: str) -> Sequence[Step]:
+    def _error(self, message: str) -> Sequence[Step]:
         """An `error` line. It is repeated in `turn.failed`, unless the CLI is about to retry."""
-        if announces_retry(said):
-            return self._retried(said)
-        self._noticed = said[:LOOKED_AT]
+        if announces_retry(message):
+            return self._retry(message)
+        self._last_error = message[:LOOKED_AT]
         return []
 
-    def _retried(self, said: str) -> Sequence[Event]:
-        return self._ended(retried(said, self._now, spoke=self._answer is not None))
+    def _retry(self, message: str) -> Sequence[Event]:
+        return self._with_answer(retried(message, self._now, spoke=self._answer is not None))
 
-    def _failed(self, said: str) -> Sequence[Event]:
-        return self._ended(unfinished(said, self._now, spoke=self._answer is not None))
+    def _failure(self, message: str) -> Sequence[Event]:
+        return self._with_answer(unfinished(message, self._now, spoke=self._answer is not None))
 
-    def _ended(self, end: Sequence[Event]) -> Sequence[Event]:
+    def _with_answer(self, end: Sequence[Event]) -> Sequence[Event]:
         """Put the answer so far before `end`, if the turn was cut by a limit or refused; after a
         failure it is dropped.
         """

@@ -51,24 +51,24 @@ def tools_of(tools: Sequence[Tool], names: Names) -> dict[str, Any]:
     """`thread/start` parameters that offer `tools` to the model."""
     if not tools:
         return {}
-    told = [_described(tool, names) for tool in tools]
-    return {"dynamicTools": told}
+    definitions = [_definition(tool, names) for tool in tools]
+    return {"dynamicTools": definitions}
 
 
-def _described(tool: Tool, names: Names) -> dict[str, Any]:
+def _definition(tool: Tool, names: Names) -> dict[str, Any]:
     """The tool's definition, with the schema in its description if the CLI would alter it."""
     sound = _is_plain(tool.parameters) and is_sound(tool.parameters)
     named = {"type": "function", "name": names.outward(tool.name)}
-    told = named | offered(tool, fits=sound)
+    definition = named | offered(tool, fits=sound)
     if not sound:
-        return told
+        return definition
     size = len(json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":")).encode())
-    if size > _KEPT_BYTES or not _stays(tool.parameters):
-        return told | {"description": in_words(tool)}
-    return told
+    if size > _KEPT_BYTES or not _is_kept(tool.parameters):
+        return definition | {"description": in_words(tool)}
+    return definition
 
 
-def _stays(schema: Any) -> bool:
+def _is_kept(schema: Any) -> bool:
     """Whether the CLI passes a schema on unchanged. It drops unknown keywords, and adds a type
     where there is none.
     """
@@ -81,7 +81,7 @@ def _stays(schema: Any) -> bool:
     if schema.get("type") == "array" and "items" not in schema:
         return False
     return all(
-        _stays(one) or (word == "additionalProperties" and isinstance(one, bool))
+        _is_kept(one) or (word == "additionalProperties" and isinstance(one, bool))
         for word, rule in schema.items()
         for one in inner_of({word: rule})
     )
@@ -139,8 +139,8 @@ def rpc_line(message: Mapping[str, Any]) -> Write:
     line = line_of(message)
     if b"\\ud" not in line:
         return Write(line)
-    told = json.dumps(message, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
-    return Write(told.decode("utf-16-le", "replace").encode() + b"\n")
+    utf16 = json.dumps(message, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+    return Write(utf16.decode("utf-16-le", "replace").encode() + b"\n")
 
 
 def items_of(turns: Sequence[Message], names: Names) -> list[dict[str, Any]]:

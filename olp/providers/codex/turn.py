@@ -30,12 +30,12 @@ class Turn:
 
     def __init__(self, now: datetime) -> None:
         self.now = now
-        self._spoke = False
-        self._aside: dict[str, str] = {}
-        self._begun = 0
-        self._written = 0
-        self._answers = 0
-        self._whole = False
+        self._has_text = False
+        self._commentary: dict[str, str] = {}
+        self._messages_started = 0
+        self._messages_completed = 0
+        self._responses = 0
+        self._response_complete = False
 
     def item(self, item: Mapping[str, Any], *, ended: bool) -> Sequence[Step]:
         """An item has started, or has `ended`."""
@@ -52,30 +52,30 @@ class Turn:
         return [] if ended else self.begins([Started()])
 
     def _message(self, item: Mapping[str, Any], *, ended: bool) -> None:
-        self._begun += not ended
-        self._written += ended
+        self._messages_started += not ended
+        self._messages_completed += ended
         if item.get("phase") == "commentary":
             # Messages that precede the answer are marked as commentary.
-            self._aside.setdefault(str(item.get("id")), "")
+            self._commentary.setdefault(str(item.get("id")), "")
 
     def begins(self, steps: Sequence[Step]) -> Sequence[Step]:
         """`steps`, unless they belong to a further response of the vendor that is not allowed."""
-        if not self._whole:
+        if not self._response_complete:
             return steps
-        self._whole = False
-        if self._spoke or self._answers >= _ANSWERS:
+        self._response_complete = False
+        if self._has_text or self._responses >= _ANSWERS:
             what = "the vendor ended its answer midway, and codex asked it to go on"
             return [Failed(ErrorCode.VENDOR_CUT, what), Halt()]
         return steps
 
     def delta(self, params: Mapping[str, Any]) -> Sequence[Step]:
         """A piece of a message."""
-        said, id = text(params.get("delta")) or "", str(params.get("itemId"))
-        if id in self._aside:
-            self._aside[id] += said
-            return self.begins([Reasoning(said)])
-        steps = self.begins([Text(said)])
-        self._spoke = self._spoke or bool(said.strip())
+        piece, id = text(params.get("delta")) or "", str(params.get("itemId"))
+        if id in self._commentary:
+            self._commentary[id] += piece
+            return self.begins([Reasoning(piece)])
+        steps = self.begins([Text(piece)])
+        self._has_text = self._has_text or bool(piece.strip())
         return steps
 
     def thought(self, params: Mapping[str, Any]) -> Sequence[Step]:
@@ -84,8 +84,8 @@ class Turn:
 
     def responded(self) -> None:
         """A response of the vendor is complete."""
-        self._whole = True
-        self._answers += 1
+        self._response_complete = True
+        self._responses += 1
 
     def rerouted(self, params: Mapping[str, Any]) -> Sequence[Step]:
         """The vendor switched to another model."""
@@ -94,8 +94,8 @@ class Turn:
 
     def warned(self, params: Mapping[str, Any]) -> Sequence[Event]:
         """A warning, which may announce that the CLI asks its vendor again."""
-        said = text(params.get("message")) or ""
-        return retried(said, self.now, spoke=self._spoke) if announces_retry(said) else []
+        message = text(params.get("message")) or ""
+        return retried(message, self.now, spoke=self._has_text) if announces_retry(message) else []
 
     def failing(self, params: Mapping[str, Any]) -> Sequence[Event]:
         """An error notification. It is repeated when the turn ends, unless the CLI is about to
@@ -105,22 +105,22 @@ class Turn:
             return []
         error = table(params.get("error"))
         why = text(error.get("additionalDetails")) or text(error.get("message")) or ""
-        return retried(why, self.now, spoke=self._spoke)
+        return retried(why, self.now, spoke=self._has_text)
 
     def completed(self, turn: Mapping[str, Any]) -> Sequence[Step]:
         """The turn has ended."""
         error = turn.get("error")
         if error:
-            return coded(table(error), self.now, spoke=self._spoke)
+            return coded(table(error), self.now, spoke=self._has_text)
         if turn.get("status") != "completed":
             return [Failed(ErrorCode.SPAWN_FAILED, f"codex ended its turn: {turn.get('status')}")]
-        if self._begun and not self._written and not self._spoke:
+        if self._messages_started and not self._messages_completed and not self._has_text:
             # A message without any text is a refusal, whose text the CLI drops.
             return [Done(Finish.CONTENT_FILTER), Ready()]
-        return [*self._last_aside(), Done(), Ready()]
+        return [*self._last_commentary(), Done(), Ready()]
 
-    def _last_aside(self) -> list[Step]:
+    def _last_commentary(self) -> list[Step]:
         """The last commentary, which is the answer if the model wrote nothing else."""
-        if self._spoke or not self._aside:
+        if self._has_text or not self._commentary:
             return []
-        return [Text(list(self._aside.values())[-1])]
+        return [Text(list(self._commentary.values())[-1])]

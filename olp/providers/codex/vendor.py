@@ -88,10 +88,10 @@ def _settings(args: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield key.strip(), _value(value)
 
 
-def _value(said: str) -> str:
+def _value(text: str) -> str:
     """Parse a value like the CLI: as TOML, or literally if it is not valid TOML."""
     try:
-        value = tomllib.loads(f"x = {said}")["x"]
+        value = tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:
-        return said.strip()
-    return value if isinstance(value, str) else said.strip()
+        return text.strip()
+    return value if isinstance(value, str) else text.strip()

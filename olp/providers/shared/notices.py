@@ -105,8 +105,8 @@ def plain(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     inner = body.get("error") if isinstance(body.get("error"), dict) else body
-    said = inner.get("message") or inner.get("detail")
-    return said if isinstance(said, str) and said else text
+    message = inner.get("message") or inner.get("detail")
+    return message if isinstance(message, str) and message else text
 
 
 def by_status(status: int | None) -> ErrorCode | None:

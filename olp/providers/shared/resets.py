@@ -125,7 +125,7 @@ def _iso(text: str, now: datetime) -> float | None:
     found = _ISO.search(text)
     if found is None:
         return None
-    zone = _here(found, now).tzinfo
+    zone = _now_in_zone(found, now).tzinfo
     year, month, day = (int(found[part]) for part in ("year", "month", "day"))
     hour, minute = (int(found[part] or 0) for part in ("hour", "minute"))
     return datetime(year, month, day, hour, minute, tzinfo=zone).timestamp()
@@ -139,13 +139,13 @@ def _clock(text: str, now: datetime) -> float | None:
         day, month = found["day"] or found["day_first"], found["month"] or found["month_second"]
         if not (day or found["weekday"] or hour is not None):
             continue
-        here = _here(found, now)
+        here = _now_in_zone(found, now)
         at = here.replace(hour=hour or 0, minute=minute, second=0, microsecond=0)
         if day:
             return _dated(at, int(day), _MONTHS.index(month[:3].lower()) + 1, found["year"])
         if found["early"] or found["late"]:
             return (at + _DAY).timestamp()
-        return _coming(at, here, (found["weekday"] or "").lower())
+        return _next_occurrence(at, here, (found["weekday"] or "").lower())
     return None
 
 
@@ -172,7 +172,7 @@ def _dated(at: datetime, day: int, month: int, year: str | None) -> float:
     return min(days, key=lambda one: abs(one - at.timestamp()))
 
 
-def _coming(at: datetime, here: datetime, weekday: str) -> float:
+def _next_occurrence(at: datetime, here: datetime, weekday: str) -> float:
     """The next time `at` on the given weekday, if any. Days are counted on the calendar, since not
     every day has 24 hours.
     """
@@ -197,7 +197,7 @@ _REGIONS = {"PT": "America/Los_Angeles", "ET": "America/New_York", "CT": "Americ
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
 
 
-def _here(found: re.Match[str], now: datetime) -> datetime:
+def _now_in_zone(found: re.Match[str], now: datetime) -> datetime:
     """`now` in the zone that the match names, else unchanged. Raises LookupError or ValueError for
     an unknown or ambiguous zone.
     """

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from olp.model import Tool
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
-_MARK = 8
+_HASH_LENGTH = 8
 
 
 def fitted(name: str, longest: int) -> str:
@@ -23,8 +23,8 @@ def fitted(name: str, longest: int) -> str:
     plain = _ODD.sub("_", name)
     if plain == name and 0 < len(name) <= longest:
         return name
-    mark = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_MARK]
-    return f"t{mark}_{plain}"[:longest]
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_HASH_LENGTH]
+    return f"t{digest}_{plain}"[:longest]
 
 
 class Names:

@@ -26,7 +26,7 @@ _OF_ONE = ("items", "additionalProperties", "not", "contains", "if", "then", "el
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 
-def _is_text(value: object) -> bool:
+def _is_string(value: object) -> bool:
     return isinstance(value, str)
 
 
@@ -39,15 +39,15 @@ def _is_type(value: object) -> bool:
     return bool(named) and all(isinstance(one, str) and one in _TYPES for one in named)
 
 
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def _are_strings(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_string, value))
 
 
 _RULES: Mapping[str, Callable[[Any], bool]] = {
     "type": _is_type,
-    "required": _are_texts,
+    "required": _are_strings,
     "enum": lambda value: isinstance(value, list) and bool(value),
-    **dict.fromkeys(("description", "title", "$ref", "format", "pattern"), _is_text),
+    **dict.fromkeys(("description", "title", "$ref", "format", "pattern"), _is_string),
     **dict.fromkeys(("minimum", "maximum", "multipleOf"), _is_number),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_number),
@@ -114,14 +114,14 @@ def _is_strict(schema: Any, root: Mapping[str, Any]) -> bool:
     return (
         all(isinstance(size, int) and size >= 0 for size in sizes)
         and len(set(required)) == len(required)
-        and _leads_somewhere(schema.get("$ref"), root)
-        and _is_expression(schema.get("pattern"))
-        and all(map(_is_expression, schema.get("patternProperties", ())))
+        and _resolves(schema.get("$ref"), root)
+        and _is_regex(schema.get("pattern"))
+        and all(map(_is_regex, schema.get("patternProperties", ())))
         and all(_is_strict(inner, root) for inner in inner_of(schema))
     )
 
 
-def _leads_somewhere(reference: str | None, root: Mapping[str, Any]) -> bool:
+def _resolves(reference: str | None, root: Mapping[str, Any]) -> bool:
     if reference is None:
         return True
     if not reference.startswith("#"):
@@ -138,7 +138,7 @@ def _leads_somewhere(reference: str | None, root: Mapping[str, Any]) -> bool:
     return reference == "#" or reference.startswith("#/")
 
 
-def _is_expression(pattern: str | None) -> bool:
+def _is_regex(pattern: str | None) -> bool:
     try:
         return pattern is None or regex.compile(pattern) is not None
     except (regex.error, RecursionError, OverflowError):

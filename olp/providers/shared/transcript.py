@@ -52,8 +52,8 @@ def told(turn: Message) -> str:
     """A turn as text: its text, and its calls or result."""
     if turn.role is Role.TOOL:
         return told_result(turn)
-    said = [turn.text] if turn.text or not turn.calls else []
-    return "\n\n".join([*said, *map(told_call, turn.calls)])
+    texts = [turn.text] if turn.text or not turn.calls else []
+    return "\n\n".join([*texts, *map(told_call, turn.calls)])
 
 
 def told_call(call: ToolCall) -> str:

@@ -29,7 +29,7 @@ class Driver:
         self._model = model
         self._now = now
         self._answer: list[str] = []
-        self._began = False
+        self._vendor_started = False
 
     def start(self) -> Sequence[Step]:
         return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
@@ -39,10 +39,10 @@ class Driver:
         entry = parse_line(line)
         match entry.get("type"):
             case "reasoning":
-                self._began = True
+                self._vendor_started = True
                 return [Started(), Reasoning(text(entry.get("text")) or "")]
             case "message" if entry.get("role") == "assistant":
-                self._began = True
+                self._vendor_started = True
                 return [Started(), *self._message(entry)]
             case kind if kind in HARMLESS_ENTRIES:
                 return []
@@ -77,16 +77,16 @@ class Driver:
 
     def _failure(self, report: Mapping[str, Any], exit: Exit) -> Failed:
         error = table(report.get("error"))
-        said = text(error.get("message"))
-        if "turn_limit" in (said or exit.stderr):
+        message = text(error.get("message"))
+        if "turn_limit" in (message or exit.stderr):
             # turn limit: it was kept from asking its vendor again
             return tried("vibe", "without a word")
         code = text(error.get("code"))
         if report.get("outcome") == "refusal":
             code = "refusal"
-        if said is not None:
-            return explain(said, code, self._now, began=self._began)
-        failed = explain(exit.stderr, code, self._now, began=self._began)
+        if message is not None:
+            return explain(message, code, self._now, began=self._vendor_started)
+        failed = explain(exit.stderr, code, self._now, began=self._vendor_started)
         if failed.code is ErrorCode.AUTH_MISSING:
             return failed
         if not report and failed.code is ErrorCode.UNKNOWN:
@@ -99,11 +99,11 @@ def _usage(report: Mapping[str, Any]) -> list[Event]:
     """The usage in the report; empty if it counted nothing, as the vendor does not always report
     it.
     """
-    told = table(report.get("usage"))
+    counts = table(report.get("usage"))
     usage = Usage(
-        input=count(told.get("input_tokens")),
-        output=count(told.get("output_tokens")),
-        cached=count(told.get("cached_input_tokens")),
+        input=count(counts.get("input_tokens")),
+        output=count(counts.get("output_tokens")),
+        cached=count(counts.get("cached_input_tokens")),
         cost=number(report.get("cost_usd")),
     )
     return [usage] if usage.input or usage.output else []

@@ -99,7 +99,7 @@ def explain(
     an aware local time, or None before any request, when there is no reset time to parse.
     """
     status = status or http_status(text)
-    if _is_refused_at_the_door(text, status):
+    if _is_forbidden(text, status):
         error_code, status = ErrorCode.SPAWN_FAILED, 403
         text = "Mistral answered with status 403: it, or what stands before it, blocks this server"
     else:
@@ -113,7 +113,7 @@ def explain(
     return Failed(error_code, plain(text), status, resets_at)
 
 
-def _is_refused_at_the_door(text: str, status: int | None) -> bool:
+def _is_forbidden(text: str, status: int | None) -> bool:
     """Whether it is a 403, which comes from a proxy or a block in front of the vendor: a rejected
     login gets a 401.
     """
@@ -124,11 +124,11 @@ def _is_refused_at_the_door(text: str, status: int | None) -> bool:
 
 def _error_code(text: str, code: str | None, status: int | None) -> ErrorCode:
     known = CODES.get(code or "")
-    said = classify(text, PATTERNS)
+    by_text = classify(text, PATTERNS)
     # The vendor sends 429 for an exhausted plan too; only the text tells them apart.
-    if known in (None, ErrorCode.RATE_LIMITED) and said is ErrorCode.QUOTA_EXHAUSTED:
-        known = said
-    if found := known or said or by_status(status):
+    if known in (None, ErrorCode.RATE_LIMITED) and by_text is ErrorCode.QUOTA_EXHAUSTED:
+        known = by_text
+    if found := known or by_text or by_status(status):
         return found
     broken = is_transport_fault(text) or _BROKEN_STREAM.search(text) is not None
     if status is None and (broken or code == BACKEND):

@@ -40,7 +40,7 @@ class VibeSession:
         self._count = 0
         self._run: Run | None = None
         self._spare: Run | None = None
-        self._told_bytes = 0
+        self._closed_bytes = 0
 
     def takes(self, request: Request, model: str) -> bool:
         """Everything but a request to continue an assistant message."""
@@ -55,8 +55,8 @@ class VibeSession:
     @property
     def reusable(self) -> bool:
         """False after `MAX_TOLD_BYTES` of conversation, which stay in its folder until it exits."""
-        told = self._run.told_bytes if self._run is not None else 0
-        return self._told_bytes + told < MAX_TOLD_BYTES
+        current = self._run.told_bytes if self._run is not None else 0
+        return self._closed_bytes + current < MAX_TOLD_BYTES
 
     @property
     def parked(self) -> bool:
@@ -72,12 +72,12 @@ class VibeSession:
     # --- what is written -----------------------------------------------------------------------
 
     def start(self) -> Sequence[Step]:
-        return self._begin_spare(self._first)
+        return self._open_spare(self._first)
 
     def prepare(self) -> Sequence[Step]:
-        return [] if self._spare is not None else self._begin_spare(Wanted(self._first.model))
+        return [] if self._spare is not None else self._open_spare(Wanted(self._first.model))
 
-    def _begin_spare(self, wanted: Wanted) -> Sequence[Step]:
+    def _open_spare(self, wanted: Wanted) -> Sequence[Step]:
         self._spare = self._new(wanted)
         return [_prompt_file(self._spare), *self._spare.open()]
 
@@ -87,21 +87,21 @@ class VibeSession:
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
         wanted = Wanted.by(request, model)
-        over, spare = self._run, self._spare
+        previous, spare = self._run, self._spare
         self._spare = None
         # The previous conversation is over: release the memory it takes.
-        steps: list[Step] = [self._leave(over)] if over is not None else []
+        steps: list[Step] = [self._close(previous)] if previous is not None else []
         if spare is not None and spare.wanted in (wanted, wanted.plain):
             self._run = spare
             return [*steps, *spare.ask(request, now)]
         if spare is not None:
-            steps.append(self._leave(spare))
+            steps.append(self._close(spare))
         self._run = self._new(wanted)
         steps += [_prompt_file(self._run), *self._run.open()]
         return [*steps, *self._run.ask(request, now)]
 
-    def _leave(self, run: Run) -> Step:
-        self._told_bytes += run.told_bytes
+    def _close(self, run: Run) -> Step:
+        self._closed_bytes += run.told_bytes
         return run.close()
 
     def resume(self, request: Request, now: datetime) -> Sequence[Step]:
@@ -121,8 +121,8 @@ class VibeSession:
             return []
         if isinstance(message, dict):
             return run.receive(message)
-        said = text(frame.get("error")) or "it closed the conversation"
-        return [Failed(ErrorCode.SPAWN_FAILED, f"vibe: {said}")]
+        reason = text(frame.get("error")) or "it closed the conversation"
+        return [Failed(ErrorCode.SPAWN_FAILED, f"vibe: {reason}")]
 
     def _by_channel(self, channel: str | None) -> Run | None:
         runs = (run for run in (self._run, self._spare) if run is not None)
@@ -138,14 +138,14 @@ class VibeSession:
             return [ended("vibe", "asked before it was told anything")]
         if question.get("method") != "agent/initialize":
             return (self._run or newest).called(connection, question)
-        told = {
+        result = {
             "protocolVersion": 2,
             "workspace": WORKSPACE,
             "python": "python3",
             "tools": newest.calls.offered(),
             "toolTimeoutSeconds": HOUR_S,
         }
-        answer = {"jsonrpc": "2.0", "id": question.get("id"), "result": told}
+        answer = {"jsonrpc": "2.0", "id": question.get("id"), "result": result}
         return [Reply(connection, line_of(answer))]
 
     def exited(self, exit: Exit) -> Sequence[Event]:

@@ -85,36 +85,36 @@ class Calls:
 
     def __init__(self, tools: Sequence[Tool], *, parallel: bool) -> None:
         self._tools = tools
-        self._theirs = {tool.name: tool for tool in tools}
+        self._by_name = {tool.name: tool for tool in tools}
         self._names = Names(tools, longest=_LONGEST, taken=TAKEN, identifier=True)
         self._open: OpenCalls[_Question | _Approval] = OpenCalls(parallel=parallel)
-        self._coming: set[str] = set()
-        self._heard: set[str] = set()
-        self._sent = self._all_told = self._by_silence = self._over = False
-        self._answers: deque[tuple[_Approval, str]] = deque()
+        self._announced: set[str] = set()
+        self._requested: set[str] = set()
+        self._barrier_sent = self._barrier_passed = self._by_timeout = self._ended = False
+        self._approvals: deque[tuple[_Approval, str]] = deque()
 
     # --- what the model is offered -------------------------------------------------------------
 
     def offered(self) -> list[dict[str, Any]]:
         """The client's tools, in the CLI's format."""
-        return [self._offered(tool) for tool in self._tools]
+        return [self._definition(tool) for tool in self._tools]
 
-    def _offered(self, tool: Tool) -> dict[str, Any]:
-        told = offered(tool, fits=is_strict(tool.parameters))
-        name, description = self._names.outward(tool.name), whole(told["description"])
+    def _definition(self, tool: Tool) -> dict[str, Any]:
+        definition = offered(tool, fits=is_strict(tool.parameters))
+        name, description = self._names.outward(tool.name), whole(definition["description"])
         own = {"namespace": _NAMESPACE, "name": name, "modelAccess": "direct"}
-        return told | own | {"description": description}
+        return definition | own | {"description": description}
 
     @property
     def advice(self) -> str:
         """System prompt text about renamed tools, whose names the CLI has taken; empty if there are
         none.
         """
-        told = [(name, self._names.outward(name)) for name in self._theirs if name in TAKEN]
-        if not told:
+        renamed = [(name, self._names.outward(name)) for name in self._by_name if name in TAKEN]
+        if not renamed:
             return ""
-        own = ", ".join(name for name, _ in told)
-        return f"Switched off: {own}. Call instead: {', '.join(other for _, other in told)}."
+        own = ", ".join(name for name, _ in renamed)
+        return f"Switched off: {own}. Call instead: {', '.join(other for _, other in renamed)}."
 
     # --- the calls of one turn -----------------------------------------------------------------
 
@@ -125,15 +125,15 @@ class Calls:
 
     def take_end(self) -> bool:
         """Whether the model has just made all of its calls; true only once per turn."""
-        if self._over or not self._all_told or self._coming or not self._open:
+        if self._ended or not self._barrier_passed or self._announced or not self._open:
             return False
-        self._over = True
+        self._ended = True
         return True
 
     def next_request(self) -> None:
         """The vendor was asked again, so earlier calls are finished."""
-        self._coming.clear()
-        self._sent = self._all_told = self._over = False
+        self._announced.clear()
+        self._barrier_sent = self._barrier_passed = self._ended = False
 
     def announced(self, effect: str, entry: Mapping[str, Any]) -> Sequence[Wish]:
         """A history entry shows a call. The CLI's request for it comes on another connection,
@@ -141,17 +141,17 @@ class Calls:
         """
         if not _is_under_way(table(entry.get("state")).get("status")):
             return []
-        if effect not in self._heard:
-            self._coming.add(effect)
-        sent, self._sent = self._sent, True
+        if effect not in self._requested:
+            self._announced.add(effect)
+        sent, self._barrier_sent = self._barrier_sent, True
         return [] if sent else [BARRIER]
 
     def all_told(self, error: Mapping[str, Any]) -> Sequence[Wish]:
         """The CLI has answered `BARRIER`."""
         if error.get("code") == "not_found":
-            self._all_told = True
+            self._barrier_passed = True
             return []
-        self._by_silence = True  # this version does not support the request
+        self._by_timeout = True  # this version does not support the request
         return [Settle(QUIET_S)]
 
     def updated(self, effect: str, patch: Sequence[Mapping[str, Any]]) -> Sequence[Wish]:
@@ -159,11 +159,11 @@ class Calls:
         states = [c.get("value") for c in patch if c.get("path") in ("/state/status", "/state")]
         if not states or _is_under_way(states[-1]):
             return []
-        self._coming.discard(effect)
-        if not self._answers or self._answers[0][0].effect != effect:
+        self._announced.discard(effect)
+        if not self._approvals or self._approvals[0][0].effect != effect:
             return []
-        self._answers.popleft()
-        return self._let()
+        self._approvals.popleft()
+        return self._approve_next()
 
     # --- what the CLI asks on its socket --------------------------------------------------------
 
@@ -173,40 +173,40 @@ class Calls:
         asked = _Question(connection, question.get("id"))
         match question.get("method"):
             case "tools/call":
-                return self._called(asked, params)
+                return self._tool_call(asked, params)
             case "sandbox/execute":
-                return [_reply(asked, self._refusal())]
+                return [_reply(asked, self._command_result())]
             case "sandbox/readFile":
                 return [_reply(asked, {"contentBase64": None})]
             case other:
                 return [ended("vibe", f"asked for {other}")]
 
-    def _called(self, asked: _Question, params: Mapping[str, Any]) -> Sequence[Wish]:
+    def _tool_call(self, asked: _Question, params: Mapping[str, Any]) -> Sequence[Wish]:
         shown = (text(params.get("name")) or "").removeprefix(f"{_NAMESPACE}.")
         name, id = self._names.inward(shown), text(params.get("toolCallId"))
         if name is None or id is None:
             return [ended("vibe", f"asked for {shown}", by_model=True)]
         action = (text(params.get("callbackId")) or "").removeprefix("client_tool:")
-        self._hear(f"effect-{action}")
+        self._mark_requested(f"effect-{action}")
         arguments = json.dumps(params.get("input"), ensure_ascii=False)
-        return self._opened(id, name, arguments, asked)
+        return self._open_call(id, name, arguments, asked)
 
-    def _hear(self, effect: str) -> None:
-        self._heard.add(effect)
-        self._coming.discard(effect)
+    def _mark_requested(self, effect: str) -> None:
+        self._requested.add(effect)
+        self._announced.discard(effect)
 
-    def _opened(
+    def _open_call(
         self, id: str, name: str, arguments: str, asked: _Question | _Approval
     ) -> Sequence[Wish]:
-        told = self._open.called(id, name, arguments)
+        steps = self._open.called(id, name, arguments)
         self._open.asked(id, asked)
-        return [*told, *([Settle(QUIET_S)] if self._by_silence else [])]
+        return [*steps, *([Settle(QUIET_S)] if self._by_timeout else [])]
 
-    def _refusal(self) -> dict[str, Any]:
+    def _command_result(self) -> dict[str, Any]:
         """The result of a command, which is not run: the message for the call that was approved."""
-        said = self._answers[0][1] if self._answers else "there is nothing here"
-        told = json.dumps({"ok": False, "error": whole(said)})
-        return {"exitCode": 0, "stdout": told, "stderr": ""}
+        message = self._approvals[0][1] if self._approvals else "there is nothing here"
+        output = json.dumps({"ok": False, "error": whole(message)})
+        return {"exitCode": 0, "stdout": output, "stderr": ""}
 
     # --- its own tools --------------------------------------------------------------------------
 
@@ -217,26 +217,26 @@ class Calls:
         name = OWN.get(shown, shown)
         entry = text(callback.get("relatedEntryId")) or ""
         asked = _Approval(text(callback.get("callbackId")) or "", entry, name)
-        self._hear(entry)
+        self._mark_requested(entry)
         id = asked.id.removeprefix("approval-")
-        if name not in self._theirs or id.startswith(_CODE):
-            there = ", ".join(map(self._names.outward, self._theirs))
-            return self._answer(asked, f"{name} is switched off. There are: {there}.")
-        arguments = fitted(written(table(effect.get("input"))), self._theirs[name])
-        return self._opened(id, name, json.dumps(arguments, ensure_ascii=False), asked)
+        if name not in self._by_name or id.startswith(_CODE):
+            there = ", ".join(map(self._names.outward, self._by_name))
+            return self._approve(asked, f"{name} is switched off. There are: {there}.")
+        arguments = fitted(written(table(effect.get("input"))), self._by_name[name])
+        return self._open_call(id, name, json.dumps(arguments, ensure_ascii=False), asked)
 
-    def _answer(self, asked: _Approval, said: str) -> Sequence[Wish]:
+    def _approve(self, asked: _Approval, message: str) -> Sequence[Wish]:
         """Approve the call, with `said` as its result. One at a time, since a command does not name
         the call it belongs to.
         """
-        self._answers.append((asked, said))
-        return self._let() if len(self._answers) == 1 else []
+        self._approvals.append((asked, message))
+        return self._approve_next() if len(self._approvals) == 1 else []
 
-    def _let(self) -> Sequence[Wish]:
-        if not self._answers:
+    def _approve_next(self) -> Sequence[Wish]:
+        if not self._approvals:
             return []
         output = {"type": "approval", "decision": {"type": "approve"}}
-        result = {"callbackId": self._answers[0][0].id, "output": output}
+        result = {"callbackId": self._approvals[0][0].id, "output": output}
         return [Ask("callback/result", {"result": result})]
 
     # --- the results ----------------------------------------------------------------------------
@@ -245,16 +245,16 @@ class Calls:
         """Pass on the client's results."""
         wishes: list[Wish] = []
         for asked, message in self._open.give(results):
-            said = message.text if message else CANCELLED
+            content = message.text if message else CANCELLED
             if isinstance(asked, _Approval):
                 other = self._names.outward(asked.name)
                 lead = f"{asked.name} is switched off, so {other} was called, which gave:\n"
-                wishes += self._answer(asked, lead + said)
+                wishes += self._approve(asked, lead + content)
             elif message is None or message.cancelled:
-                error = {"code": "cancelled", "message": said}
+                error = {"code": "cancelled", "message": content}
                 wishes.append(_reply(asked, {"error": error}))
             else:
-                wishes.append(_reply(asked, {"output": whole(said)}))
+                wishes.append(_reply(asked, {"output": whole(content)}))
         self.next_request()
         return wishes
 

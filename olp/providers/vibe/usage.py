@@ -28,7 +28,7 @@ class Spent:
     @classmethod
     def told(cls, stats: Mapping[str, Any]) -> Spent:
         """Parse the CLI's `stats` object."""
-        dear = number(stats.get("inputPricePerMillion")) or 0.0
+        input_price = number(stats.get("inputPricePerMillion")) or 0.0
         cached = number(stats.get("cachedInputPricePerMillion"))
         return cls(
             count(stats.get("modelCalls")),
@@ -38,9 +38,9 @@ class Spent:
             count(stats.get("lastTurnPromptTokens")),
             count(stats.get("lastTurnCachedTokens")),
             (
-                dear,
+                input_price,
                 number(stats.get("outputPricePerMillion")) or 0.0,
-                dear if cached is None else cached,
+                input_price if cached is None else cached,
             ),
         )
 
@@ -52,8 +52,10 @@ class Spent:
         written = max(0, self.output - before.output)
         cached = min(read, max(0, self.cached - before.cached))
         shown = min(read, self.last_input)
-        dear, output, cheap = self.prices
-        cost = (dear * (read - cached) + cheap * cached + output * written) / 1_000_000
+        input_price, output, cached_price = self.prices
+        cost = (
+            input_price * (read - cached) + cached_price * cached + output * written
+        ) / 1_000_000
         return Usage(
             input=shown,
             output=written,
