@@ -54,8 +54,8 @@ class Running:
         self._tasks = Tasks(log)
         self._server = Server(service, config)
         self._metrics = MetricsSite(self._server.metrics_application(), self._tasks)
-        # handler_cancellation: when a client disconnects, its CLI process must be killed.
         self._local: LocalToken | None = None
+        # handler_cancellation: when a client disconnects, its CLI process must be killed.
         self.runner = GuardedRunner(
             self._server.application(),
             Doors(),

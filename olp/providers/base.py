@@ -257,21 +257,27 @@ def login_hint(info: ProviderInfo) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ProviderContext:
-    """Where a provider runs: its resolved command, its options and the server's environment.
-
-    `environ` is OLP's own environment, of which only allow-listed names reach a child. `home` is
-    the user's home, `own_home` the folder of a login that belongs to OLP. `kept` maps names to
-    paths of the files that a survey of this program stored (`Keep`). `work` is the working
-    directory.
-    """
+    """Where a provider runs."""
 
     command: tuple[str, ...]
+    """The resolved program, and its first arguments."""
+
     config: ProviderConfig
+
     environ: Mapping[str, str]
+    """OLP's own environment, of which only allow-listed names reach a child."""
+
     home: str
+    """The user's home."""
+
     own_home: str
+    """The folder of a login that belongs to OLP."""
+
     kept: Mapping[str, str] = field(default_factory=dict)
+    """Paths of the files that a survey of this program stored (`Keep`), by name."""
+
     work: str = "/"
+    """The working directory."""
 
 
 def adapted(

@@ -79,9 +79,7 @@ class Connection(web.RequestHandler):
             self.transport.abort()
 
     def _start_timer(self, seconds: float, *, idle: bool) -> None:
-        """Abort after `seconds` unless a request head arrives. `idle`: no byte of it has arrived
-        yet.
-        """
+        """Abort the connection after `seconds`. `idle`: no byte of a request has arrived yet."""
         self._stop_timer()
         self._idle = idle
         self._timer = self._loop.call_later(seconds, self.turn_out)

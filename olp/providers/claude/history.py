@@ -9,7 +9,7 @@ from typing import Any
 from olp.model import Media, Message, Request, Role, ToolCall
 from olp.providers.base import Write, json_line
 from olp.providers.shared.tool_names import Names, fitted
-from olp.providers.shared.transcript import told_call, told_result
+from olp.providers.shared.transcript import call_text, result_text
 from olp.providers.shared.wire import parse_line
 
 _LONGEST_ID = 64
@@ -62,7 +62,7 @@ def _groups(turns: Sequence[Message]) -> list[list[Message]]:
 def _assistant_blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
     texts = [turn.text] if turn.text.strip() or not turn.calls else []
     if names is None:
-        texts += [told_call(call) for call in turn.calls]
+        texts += [call_text(call) for call in turn.calls]
         return [{"type": "text", "text": text} for text in texts]
     return [
         *({"type": "text", "text": text} for text in texts),
@@ -89,7 +89,7 @@ def _input(arguments: str) -> dict[str, Any]:
 
 def _blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
     if turn.role is Role.TOOL and names is None:
-        return [{"type": "text", "text": told_result(turn)}, *map(block, turn.media)]
+        return [{"type": "text", "text": result_text(turn)}, *map(block, turn.media)]
     inner = [block(part) for part in turn.parts if part]
     if turn.role is not Role.TOOL:
         return inner

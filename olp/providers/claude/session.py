@@ -165,7 +165,7 @@ class ClaudeSession:
 
     def _emit(self, steps: Sequence[Step]) -> Sequence[Step]:
         steps = [self._own_cost(step) if isinstance(step, Usage) else step for step in steps]
-        steps = self._bridge.calls.told(steps)
+        steps = self._bridge.calls.track(steps)
         if any(isinstance(step, Done | Failed) for step in steps):
             self._turn = None
         return steps

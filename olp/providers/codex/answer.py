@@ -17,7 +17,12 @@ from typing import Any
 
 from olp.events import Done, ErrorCode, Event, Failed, Reasoning, Started, Text, Usage
 from olp.providers.base import CloseInput, Exit, Halt, Step, Write, tried
-from olp.providers.codex.failures import announces_retry, knows, retried, unfinished
+from olp.providers.codex.failures import (
+    announces_retry,
+    failure_events,
+    is_known_error,
+    retry_events,
+)
 from olp.providers.shared.notices import LOOKED_AT
 from olp.providers.shared.wire import count, parse_line, table, text
 
@@ -66,7 +71,7 @@ class Driver:
         """
         exit_error = exit.told("codex")
         for error in (self._last_error, exit_error):
-            if knows(error, log=error is exit_error):
+            if is_known_error(error, log=error is exit_error):
                 return self._failure(error)
         return [*self._take_answer(), Failed(ErrorCode.SPAWN_FAILED, exit_error)]
 
@@ -110,10 +115,10 @@ class Driver:
         return []
 
     def _retry(self, message: str) -> Sequence[Event]:
-        return self._with_answer(retried(message, self._now, spoke=self._answer is not None))
+        return self._with_answer(retry_events(message, self._now, spoke=self._answer is not None))
 
     def _failure(self, message: str) -> Sequence[Event]:
-        return self._with_answer(unfinished(message, self._now, spoke=self._answer is not None))
+        return self._with_answer(failure_events(message, self._now, spoke=self._answer is not None))
 
     def _with_answer(self, end: Sequence[Event]) -> Sequence[Event]:
         """Put the answer so far before `end`, if the turn was cut by a limit or refused; after a

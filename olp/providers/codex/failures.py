@@ -112,22 +112,23 @@ def announces_retry(message: str) -> bool:
     return _RETRY.match(message) is not None
 
 
-def knows(message: str, *, log: bool = False) -> bool:
-    """Whether `said` is a known error or refusal text of Codex. With `log` it is standard error, in
-    which connection errors may be unrelated to the answer and are ignored.
+def is_known_error(message: str, *, log: bool = False) -> bool:
+    """Whether `message` is a known error or refusal text of Codex.
+
+    With `log` it is standard error, in which connection errors may be unrelated and are ignored.
     """
     found = classify(message, PATTERNS)
     elsewhere = log and found in (ErrorCode.SPAWN_FAILED, ErrorCode.VENDOR_CUT)
     return (found is not None and not elsewhere) or _is_refusal(message)
 
 
-def unfinished(
+def failure_events(
     message: str, now: datetime, *, info: object = None, spoke: bool = False
 ) -> list[Event]:
     """How a turn ends that the vendor did not complete: cut by a limit, refused, or failed.
 
-    `said` and `info` are the CLI's error text and code (`codexErrorInfo`). `spoke` says that text
-    was sent before: a broken connection then becomes VENDOR_CUT, since the answer is incomplete.
+    `message` and `info` are the CLI's error text and code (`codexErrorInfo`). `spoke` says that
+    text was sent before: a broken connection then becomes VENDOR_CUT, since the answer is cut.
     """
     name, status = _parse_info(info)
     if cut := _INCOMPLETE.search(message):
@@ -142,13 +143,13 @@ def unfinished(
     return [failed]
 
 
-def retried(message: str, now: datetime, *, spoke: bool = False) -> list[Event]:
-    """How a turn ends when the CLI is about to retry because of `said`.
+def retry_events(message: str, now: datetime, *, spoke: bool = False) -> list[Event]:
+    """How a turn ends when the CLI is about to retry because of `message`.
 
     Whatever the status, this is never a request that the vendor rejected: a proxy that does not
     support WebSockets answers 404.
     """
-    events = unfinished(message, now, spoke=spoke)
+    events = failure_events(message, now, spoke=spoke)
     reason = ErrorCode.VENDOR_CUT if spoke else ErrorCode.SPAWN_FAILED
     return [
         replace(event, code=reason)
@@ -168,7 +169,7 @@ def _parse_info(info: object) -> tuple[str, int | None]:
 
 
 def _is_refusal(message: str) -> bool:
-    """Whether `said` is a refusal, as plain text or inside JSON. A text that names a status or
+    """Whether `message` is a refusal, as plain text or inside JSON. A text that names a status or
     matches another failure is not.
     """
     named = http_status(message) is not None or classify(message, PATTERNS) is not None
@@ -210,7 +211,7 @@ def _by_body(message: str) -> ErrorCode | None:
 
 
 def _readable(message: str) -> str:
-    """`said` with an HTML page replaced by its title."""
+    """`message` with an HTML page replaced by its title."""
     page = _PAGE.search(message)
     if page is None:
         return message
@@ -218,7 +219,7 @@ def _readable(message: str) -> str:
     return f"{message[: page.start()]}{title[1] if title else 'an HTML page'}"
 
 
-def coded(error: Mapping[str, Any], now: datetime, *, spoke: bool = False) -> list[Event]:
+def error_events(error: Mapping[str, Any], now: datetime, *, spoke: bool = False) -> list[Event]:
     """How a turn ends for an error object of the app-server."""
     message = text(error.get("message")) or ""
-    return unfinished(message, now, info=error.get("codexErrorInfo"), spoke=spoke)
+    return failure_events(message, now, info=error.get("codexErrorInfo"), spoke=spoke)

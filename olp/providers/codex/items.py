@@ -12,7 +12,7 @@ from olp.events import Usage
 from olp.model import CANCELLED, Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Write
 from olp.providers.shared.tool_names import Names, fitted
-from olp.providers.shared.tool_schemas import in_words, inner_of, is_sound, offered
+from olp.providers.shared.tool_schemas import inner_of, is_sound, offered, with_schema_text
 from olp.providers.shared.wire import count, line_of
 
 _LONGEST_NAME = 128
@@ -64,7 +64,7 @@ def _definition(tool: Tool, names: Names) -> dict[str, Any]:
         return definition
     size = len(json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":")).encode())
     if size > _KEPT_BYTES or not _is_kept(tool.parameters):
-        return definition | {"description": in_words(tool)}
+        return definition | {"description": with_schema_text(tool)}
     return definition
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from olp.events import Done, ErrorCode, Event, Failed, Finish, Quota
 from olp.model import Message, Request, Role
 from olp.providers.base import OPENING_S, Exit, Halt, Ready, Step, Write, ended, tried
-from olp.providers.codex.failures import coded
+from olp.providers.codex.failures import error_events
 from olp.providers.codex.info import NO_SYSTEM
 from olp.providers.codex.items import (
     input_of,
@@ -254,7 +254,7 @@ class CodexSession:
         message = str(error.get("message") or "no reason given")
         if self._turn is None:
             return [Failed(ErrorCode.SPAWN_FAILED, message)]
-        events = coded({"message": message}, self._turn.now)
+        events = error_events({"message": message}, self._turn.now)
         if not any(isinstance(e, Failed) and e.code is ErrorCode.UNKNOWN for e in events):
             return events
         at_fault = method in _OF_THE_CLIENT and error.get("code") in _REFUSED_CALLS

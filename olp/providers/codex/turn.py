@@ -15,7 +15,7 @@ from typing import Any
 
 from olp.events import Done, ErrorCode, Event, Failed, Finish, Reasoning, Started, Text
 from olp.providers.base import Halt, Ready, Step, tried
-from olp.providers.codex.failures import announces_retry, coded, retried
+from olp.providers.codex.failures import announces_retry, error_events, retry_events
 from olp.providers.shared.wire import table, text
 
 _ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "dynamicToolCall")
@@ -95,7 +95,9 @@ class Turn:
     def warned(self, params: Mapping[str, Any]) -> Sequence[Event]:
         """A warning, which may announce that the CLI asks its vendor again."""
         message = text(params.get("message")) or ""
-        return retried(message, self.now, spoke=self._has_text) if announces_retry(message) else []
+        if not announces_retry(message):
+            return []
+        return retry_events(message, self.now, spoke=self._has_text)
 
     def failing(self, params: Mapping[str, Any]) -> Sequence[Event]:
         """An error notification. It is repeated when the turn ends, unless the CLI is about to
@@ -105,13 +107,13 @@ class Turn:
             return []
         error = table(params.get("error"))
         why = text(error.get("additionalDetails")) or text(error.get("message")) or ""
-        return retried(why, self.now, spoke=self._has_text)
+        return retry_events(why, self.now, spoke=self._has_text)
 
     def completed(self, turn: Mapping[str, Any]) -> Sequence[Step]:
         """The turn has ended."""
         error = turn.get("error")
         if error:
-            return coded(table(error), self.now, spoke=self._has_text)
+            return error_events(table(error), self.now, spoke=self._has_text)
         if turn.get("status") != "completed":
             return [Failed(ErrorCode.SPAWN_FAILED, f"codex ended its turn: {turn.get('status')}")]
         if self._messages_started and not self._messages_completed and not self._has_text:

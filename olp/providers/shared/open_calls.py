@@ -34,9 +34,9 @@ class OpenCalls(Generic[Asked]):
     def called(self, id: str, name: str, arguments: str) -> list[Step]:
         """Open a call of the answer; returns the steps to pass on to the client."""
         index, self._count = self._count, self._count + 1
-        return self.told([CallStarted(index, id, name), CallArguments(index, arguments)])
+        return self.track([CallStarted(index, id, name), CallArguments(index, arguments)])
 
-    def told(self, steps: Sequence[Step]) -> list[Step]:
+    def track(self, steps: Sequence[Step]) -> list[Step]:
         """Open the calls among `steps`; returns the steps to pass on to the client."""
         for step in steps:
             if isinstance(step, CallStarted):

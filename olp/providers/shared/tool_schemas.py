@@ -160,10 +160,10 @@ def offered(tool: Tool, *, fits: bool) -> dict[str, Any]:
     """A tool's description and schema for a CLI: its own if the schema `fits`, else `ANYTHING`."""
     if fits:
         return {"description": tool.description, "inputSchema": tool.parameters}
-    return {"description": in_words(tool), "inputSchema": ANYTHING}
+    return {"description": with_schema_text(tool), "inputSchema": ANYTHING}
 
 
-def in_words(tool: Tool) -> str:
+def with_schema_text(tool: Tool) -> str:
     """The description of a tool with its schema appended, unless that cannot be serialized."""
     try:
         schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))

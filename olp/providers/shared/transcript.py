@@ -44,24 +44,24 @@ def transcript(turns: Sequence[Message], *, tools: bool = False) -> str:
     """All turns as one text. `turns` is not empty; `tools` says whether the model may call any."""
     tag = _tag(turns)
     outro = _WITH_TOOLS if tools else _OUTRO[turns[-1].role]
-    rendered = [f'<{tag} role="{turn.role}">\n{told(turn)}\n</{tag}>' for turn in turns]
+    rendered = [f'<{tag} role="{turn.role}">\n{turn_text(turn)}\n</{tag}>' for turn in turns]
     return "\n\n".join([_INTRO.format(tag=tag), *rendered, outro])
 
 
-def told(turn: Message) -> str:
+def turn_text(turn: Message) -> str:
     """A turn as text: its text, and its calls or result."""
     if turn.role is Role.TOOL:
-        return told_result(turn)
+        return result_text(turn)
     texts = [turn.text] if turn.text or not turn.calls else []
-    return "\n\n".join([*texts, *map(told_call, turn.calls)])
+    return "\n\n".join([*texts, *map(call_text, turn.calls)])
 
 
-def told_call(call: ToolCall) -> str:
+def call_text(call: ToolCall) -> str:
     """A tool call as text."""
     return f"[Called the tool {call.name}, as {call.id or 'its only call'}: {call.arguments}]"
 
 
-def told_result(turn: Message) -> str:
+def result_text(turn: Message) -> str:
     """The result of a call as text."""
     return f"[Result of {turn.answers or 'the call'}:]\n{turn.text}"
 
@@ -84,7 +84,7 @@ def numbered(turns: Sequence[Message]) -> list[Message]:
 def _tag(turns: Sequence[Message]) -> str:
     seed = f"0:{turns[0].role}:{turns[0].text}".encode("utf-8", "replace")
     tag = f"turn-{hashlib.sha256(seed).hexdigest()[:8]}"
-    texts = [told(turn) for turn in turns]
+    texts = [turn_text(turn) for turn in turns]
     if not any(tag in text for text in texts):
         return tag
     # Someone predicted the tag, and could predict any further candidate. A hash of all the texts

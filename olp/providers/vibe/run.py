@@ -64,7 +64,7 @@ class Run:
         self._entry_kinds: dict[str, str] = {}
         self._context_window = 0
         self._stats = self._stats_before = Spent()
-        self.told_bytes = 0
+        self.input_bytes = 0
 
     # --- what is written -----------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class Run:
         """Continue with the new messages of `request`."""
         if self.calls.parked:
             self._reset(now)
-            self.told_bytes += sum(len(message.text) for message in request.latest)
+            self.input_bytes += sum(len(message.text) for message in request.latest)
             return self._steps(self.calls.give(request.latest))
         return self._send(request.latest, now)
 
@@ -123,7 +123,7 @@ class Run:
         if len(turns) > 1 or prompt.lstrip().startswith(("/", "!", "@")):
             # Between tags, no text is at the beginning, where it could be parsed as a command.
             prompt = transcript(turns, tools=bool(self.wanted.tools))
-        self.told_bytes += len(prompt) + sum(len(image.data) for image in media)
+        self.input_bytes += len(prompt) + sum(len(image.data) for image in media)
         self._prompt = [{"type": "text", "text": whole(prompt)}, *map(_image, media)]
         return self._start_turn()
 
@@ -248,7 +248,7 @@ class Run:
         return [Started(), *self._steps(self.calls.announced(id, entry))]
 
     def _stats_updated(self, stats: Mapping[str, Any]) -> Sequence[Step]:
-        before, self._stats = self._stats, Spent.told(stats)
+        before, self._stats = self._stats, Spent.from_stats(stats)
         if self._stats.requests > before.requests:
             self.calls.next_request()
         if self._stats.requests - self._stats_before.requests <= 1 + MORE_REQUESTS:

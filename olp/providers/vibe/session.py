@@ -20,7 +20,7 @@ from olp.providers.vibe.config import NO_SYSTEM, PROMPT_FILE, Wanted
 from olp.providers.vibe.run import WORKSPACE, Run
 from olp.providers.vibe.tools import HOUR_S, MAX_RESULT_CHARS
 
-MAX_TOLD_BYTES = 4 * 1024 * 1024
+MAX_INPUT_BYTES = 4 * 1024 * 1024
 """Bytes of conversation after which a process is not reused: it keeps about eight times as much in
 its run folder.
 """
@@ -54,9 +54,9 @@ class VibeSession:
 
     @property
     def reusable(self) -> bool:
-        """False after `MAX_TOLD_BYTES` of conversation, which stay in its folder until it exits."""
-        current = self._run.told_bytes if self._run is not None else 0
-        return self._closed_bytes + current < MAX_TOLD_BYTES
+        """False after `MAX_INPUT_BYTES` of conversation, which stay in its run folder."""
+        current = self._run.input_bytes if self._run is not None else 0
+        return self._closed_bytes + current < MAX_INPUT_BYTES
 
     @property
     def parked(self) -> bool:
@@ -101,7 +101,7 @@ class VibeSession:
         return [*steps, *self._run.ask(request, now)]
 
     def _close(self, run: Run) -> Step:
-        self._closed_bytes += run.told_bytes
+        self._closed_bytes += run.input_bytes
         return run.close()
 
     def resume(self, request: Request, now: datetime) -> Sequence[Step]:

@@ -226,8 +226,9 @@ class Calls:
         return self._open_call(id, name, json.dumps(arguments, ensure_ascii=False), asked)
 
     def _approve(self, asked: _Approval, message: str) -> Sequence[Wish]:
-        """Approve the call, with `said` as its result. One at a time, since a command does not name
-        the call it belongs to.
+        """Approve the call, with `message` as its result.
+
+        One at a time, since a command does not name the call it belongs to.
         """
         self._approvals.append((asked, message))
         return self._approve_next() if len(self._approvals) == 1 else []

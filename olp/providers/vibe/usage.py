@@ -12,21 +12,30 @@ from olp.providers.shared.wire import count, number
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The session's counters so far, and those of its last request to the vendor.
-
-    Counts are tokens. `prices` are dollars per million tokens of input, output and cached input.
-    """
+    """The session's counters so far, and those of its last request to the vendor."""
 
     requests: int = 0
+
     input: int = 0
+    """Tokens, cached ones included."""
+
     output: int = 0
+    """Tokens."""
+
     cached: int = 0
+    """Tokens."""
+
     last_input: int = 0
+    """Tokens of the last request."""
+
     last_cached: int = 0
+    """Tokens of the last request."""
+
     prices: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Dollars per million tokens of input, output and cached input."""
 
     @classmethod
-    def told(cls, stats: Mapping[str, Any]) -> Spent:
+    def from_stats(cls, stats: Mapping[str, Any]) -> Spent:
         """Parse the CLI's `stats` object."""
         input_price = number(stats.get("inputPricePerMillion")) or 0.0
         cached = number(stats.get("cachedInputPricePerMillion"))
