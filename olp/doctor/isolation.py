@@ -74,11 +74,11 @@ class Way:
 
     def _context(self) -> ProviderContext:
         """A context without the owner's login and options, which could lead to a real vendor."""
-        theirs, home = self.patient.context, str(self.trap.home)
-        environ = {name: value for name, value in theirs.environ.items() if name in ALLOWED}
+        context, home = self.patient.context, str(self.trap.home)
+        environ = {name: value for name, value in context.environ.items() if name in ALLOWED}
         work = str(self.lab.work)
         return ProviderContext(
-            theirs.command, ProviderConfig(), environ, home, f"{home}/own", work=work
+            context.command, ProviderConfig(), environ, home, f"{home}/own", work=work
         )
 
 

@@ -149,8 +149,8 @@ def _catalogue(context: ProviderContext) -> tuple[str, ...]:
 
 def _links(context: ProviderContext) -> dict[str, str]:
     own = context.config.login == "own"
-    theirs = context.environ.get("CODEX_HOME") or f"{context.home}/.codex"
-    return {"home/auth.json": f"{context.own_home if own else theirs}/auth.json"}
+    shared = context.environ.get("CODEX_HOME") or f"{context.home}/.codex"
+    return {"home/auth.json": f"{context.own_home if own else shared}/auth.json"}
 
 
 PROVIDER = Codex()

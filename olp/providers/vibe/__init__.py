@@ -112,8 +112,8 @@ def _environment(context: ProviderContext) -> dict[str, str]:
 
 def _links(context: ProviderContext) -> dict[str, str]:
     own = context.config.login == "own"
-    theirs = context.environ.get("VIBE_HOME") or f"{context.home}/.vibe"
-    return {"home/.env": f"{context.own_home if own else theirs}/.env"}
+    shared = context.environ.get("VIBE_HOME") or f"{context.home}/.vibe"
+    return {"home/.env": f"{context.own_home if own else shared}/.env"}
 
 
 PROVIDER = Vibe()

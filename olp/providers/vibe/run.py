@@ -19,7 +19,7 @@ from olp.providers.shared.transcript import numbered, system_of, transcript
 from olp.providers.shared.wire import count, line_of, rows, table, text, whole
 from olp.providers.vibe.config import Wanted
 from olp.providers.vibe.info import HARMLESS_ENTRIES, explain
-from olp.providers.vibe.tools import BARRIER, Ask, Calls, Wish
+from olp.providers.vibe.tools import BARRIER, Action, Calls, SessionCall
 from olp.providers.vibe.usage import Spent
 
 SOCKET = "s"
@@ -140,12 +140,12 @@ class Run:
         turn, self._turn = self._turn, ""
         return [self._call("turn/interrupt", sessionId=self._session, expectedTurnId=turn)]
 
-    def _steps(self, wishes: Sequence[Wish]) -> list[Step]:
+    def _steps(self, actions: Sequence[Action]) -> list[Step]:
         return [
             self._call(one.method, sessionId=self._session, **one.params)
-            if isinstance(one, Ask)
+            if isinstance(one, SessionCall)
             else one
-            for one in wishes
+            for one in actions
         ]
 
     # --- what is read --------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Run:
     def _response(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
         result, error = table(message.get("result")), message.get("error")
         if method == BARRIER.method:
-            return self._steps(self.calls.all_told(table(error))) + self._end_if_all_called()
+            return self._steps(self.calls.barrier_answered(table(error))) + self._end_of_calls()
         if error is not None:
             return [self._error_response(table(error))] if method in _VITAL else []
         if method != "session/start":
@@ -184,12 +184,16 @@ class Run:
         if not self.wanted.tools:
             return [tried("vibe", str(callback.get("title"))), Halt()]
         result = {"callbackId": id, "accepted": True}
-        heard = self._frame({"jsonrpc": "2.0", "id": number, "result": result})
-        return [heard, *self._steps(self.calls.wants_own(callback)), *self._end_if_all_called()]
+        accepted = self._frame({"jsonrpc": "2.0", "id": number, "result": result})
+        return [
+            accepted,
+            *self._steps(self.calls.approval_requested(callback)),
+            *self._end_of_calls(),
+        ]
 
     def called(self, connection: int, question: Mapping[str, Any]) -> Sequence[Step]:
         """Handle a request on the socket during this conversation."""
-        return [*self._steps(self.calls.called(connection, question)), *self._end_if_all_called()]
+        return [*self._steps(self.calls.called(connection, question)), *self._end_of_calls()]
 
     def _notification(self, method: str, params: Mapping[str, Any]) -> Sequence[Step]:
         match method:
@@ -229,7 +233,7 @@ class Run:
 
     def _entry_updated(self, id: str, patch: Sequence[Mapping[str, Any]]) -> Sequence[Step]:
         if id not in self._entry_kinds:
-            return [*self._steps(self.calls.updated(id, patch)), *self._end_if_all_called()]
+            return [*self._steps(self.calls.updated(id, patch)), *self._end_of_calls()]
         steps: list[Step] = []
         for change in patch:
             path, value = text(change.get("path")) or "", change.get("value")
@@ -256,7 +260,7 @@ class Run:
         reason = "asked again and again for tools that it was not given"
         return [ended("vibe", f"let its model go on, which {reason}", by_model=True), Halt()]
 
-    def _end_if_all_called(self) -> list[Step]:
+    def _end_of_calls(self) -> list[Step]:
         """End the answer once the model has made all of its calls."""
         return [*self.silent()] if self.calls.take_end() else []
 

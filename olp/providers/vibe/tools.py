@@ -46,14 +46,14 @@ does not support `BARRIER`.
 HOUR_S = 3600
 
 
-class Ask(NamedTuple):
+class SessionCall(NamedTuple):
     """A request to the CLI about the current session."""
 
     method: str
     params: Mapping[str, Any]
 
 
-BARRIER = Ask(
+BARRIER = SessionCall(
     "session/backgroundProcess/output",
     {"processId": "none", "fromEnd": True, "cursor": 0, "waitMs": 0, "maxBytes": 1},
 )
@@ -77,7 +77,7 @@ class _Approval(NamedTuple):
     name: str
 
 
-Wish = Step | Ask
+Action = Step | SessionCall
 
 
 class Calls:
@@ -135,7 +135,7 @@ class Calls:
         self._announced.clear()
         self._barrier_sent = self._barrier_passed = self._ended = False
 
-    def announced(self, effect: str, entry: Mapping[str, Any]) -> Sequence[Wish]:
+    def announced(self, effect: str, entry: Mapping[str, Any]) -> Sequence[Action]:
         """A history entry shows a call. The CLI's request for it comes on another connection,
         before or after.
         """
@@ -146,7 +146,7 @@ class Calls:
         sent, self._barrier_sent = self._barrier_sent, True
         return [] if sent else [BARRIER]
 
-    def all_told(self, error: Mapping[str, Any]) -> Sequence[Wish]:
+    def barrier_answered(self, error: Mapping[str, Any]) -> Sequence[Action]:
         """The CLI has answered `BARRIER`."""
         if error.get("code") == "not_found":
             self._barrier_passed = True
@@ -154,7 +154,7 @@ class Calls:
         self._by_timeout = True  # this version does not support the request
         return [Settle(QUIET_S)]
 
-    def updated(self, effect: str, patch: Sequence[Mapping[str, Any]]) -> Sequence[Wish]:
+    def updated(self, effect: str, patch: Sequence[Mapping[str, Any]]) -> Sequence[Action]:
         """The history entry of a call has changed."""
         states = [c.get("value") for c in patch if c.get("path") in ("/state/status", "/state")]
         if not states or _is_under_way(states[-1]):
@@ -167,7 +167,7 @@ class Calls:
 
     # --- what the CLI asks on its socket --------------------------------------------------------
 
-    def called(self, connection: int, question: Mapping[str, Any]) -> Sequence[Wish]:
+    def called(self, connection: int, question: Mapping[str, Any]) -> Sequence[Action]:
         """A request of the current session on the socket."""
         params = table(question.get("params"))
         asked = _Question(connection, question.get("id"))
@@ -181,7 +181,7 @@ class Calls:
             case other:
                 return [ended("vibe", f"asked for {other}")]
 
-    def _tool_call(self, asked: _Question, params: Mapping[str, Any]) -> Sequence[Wish]:
+    def _tool_call(self, asked: _Question, params: Mapping[str, Any]) -> Sequence[Action]:
         shown = (text(params.get("name")) or "").removeprefix(f"{_NAMESPACE}.")
         name, id = self._names.inward(shown), text(params.get("toolCallId"))
         if name is None or id is None:
@@ -197,7 +197,7 @@ class Calls:
 
     def _open_call(
         self, id: str, name: str, arguments: str, asked: _Question | _Approval
-    ) -> Sequence[Wish]:
+    ) -> Sequence[Action]:
         steps = self._open.called(id, name, arguments)
         self._open.asked(id, asked)
         return [*steps, *([Settle(QUIET_S)] if self._by_timeout else [])]
@@ -210,7 +210,7 @@ class Calls:
 
     # --- its own tools --------------------------------------------------------------------------
 
-    def wants_own(self, callback: Mapping[str, Any]) -> Sequence[Wish]:
+    def approval_requested(self, callback: Mapping[str, Any]) -> Sequence[Action]:
         """The model calls a tool of the CLI's own, which asks for approval."""
         effect = table(table(callback.get("detail")).get("effect"))
         shown = text(effect.get("toolName")) or "a tool"
@@ -225,7 +225,7 @@ class Calls:
         arguments = fitted(written(table(effect.get("input"))), self._by_name[name])
         return self._open_call(id, name, json.dumps(arguments, ensure_ascii=False), asked)
 
-    def _approve(self, asked: _Approval, message: str) -> Sequence[Wish]:
+    def _approve(self, asked: _Approval, message: str) -> Sequence[Action]:
         """Approve the call, with `message` as its result.
 
         One at a time, since a command does not name the call it belongs to.
@@ -233,31 +233,31 @@ class Calls:
         self._approvals.append((asked, message))
         return self._approve_next() if len(self._approvals) == 1 else []
 
-    def _approve_next(self) -> Sequence[Wish]:
+    def _approve_next(self) -> Sequence[Action]:
         if not self._approvals:
             return []
         output = {"type": "approval", "decision": {"type": "approve"}}
         result = {"callbackId": self._approvals[0][0].id, "output": output}
-        return [Ask("callback/result", {"result": result})]
+        return [SessionCall("callback/result", {"result": result})]
 
     # --- the results ----------------------------------------------------------------------------
 
-    def give(self, results: Sequence[Message]) -> Sequence[Wish]:
+    def give(self, results: Sequence[Message]) -> Sequence[Action]:
         """Pass on the client's results."""
-        wishes: list[Wish] = []
+        actions: list[Action] = []
         for asked, message in self._open.give(results):
             content = message.text if message else CANCELLED
             if isinstance(asked, _Approval):
                 other = self._names.outward(asked.name)
                 lead = f"{asked.name} is switched off, so {other} was called, which gave:\n"
-                wishes += self._approve(asked, lead + content)
+                actions += self._approve(asked, lead + content)
             elif message is None or message.cancelled:
                 error = {"code": "cancelled", "message": content}
-                wishes.append(_reply(asked, {"error": error}))
+                actions.append(_reply(asked, {"error": error}))
             else:
-                wishes.append(_reply(asked, {"output": whole(content)}))
+                actions.append(_reply(asked, {"output": whole(content)}))
         self.next_request()
-        return wishes
+        return actions
 
 
 def _is_under_way(status: Any) -> bool:
