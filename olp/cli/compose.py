@@ -210,8 +210,9 @@ def _watched(
 
 
 def _named(config: Config, catalogue: Catalogue, found: Mapping[str, Found], log: Log) -> set[str]:
-    """The providers in chains that are enabled but not found. Their hops are skipped like any
-    failed hop. Raises StartError for a provider that is switched off.
+    """The providers in chains whose CLI is not installed; their hops are skipped like failed ones.
+
+    Raises StartError for a provider that is switched off.
     """
     named = set()
     for chain in catalogue.chains.values():

@@ -337,7 +337,7 @@ class Driver:
         return []
 
     def _schema_mismatch(self) -> Sequence[Step]:
-        """End with the answer as it is; the caller validates it."""
+        """End with the answer as it is, if there is one: the caller validates it."""
         return [self._usage, Done(Finish.STOP)] if self._schema_json else [_MISMATCH]
 
     def _result(self, result: Mapping[str, Any]) -> Sequence[Step]:

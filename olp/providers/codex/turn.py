@@ -59,7 +59,7 @@ class Turn:
             self._commentary.setdefault(str(item.get("id")), "")
 
     def begins(self, steps: Sequence[Step]) -> Sequence[Step]:
-        """`steps`, unless they belong to a further response of the vendor that is not allowed."""
+        """`steps`; a failure instead if they belong to a further response that is not allowed."""
         if not self._response_complete:
             return steps
         self._response_complete = False
