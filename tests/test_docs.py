@@ -13,7 +13,7 @@ import click
 import pytest
 
 import olp.providers
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.cli.main import cli
 from olp.cli.running import running
 from olp.config import load
@@ -250,7 +250,7 @@ async def test_the_example_of_a_provider_serves(parrot: None, tmp_path: Path) ->
     place.open()
     try:
         async with (
-            running(config, house.find_providers(config), place, Log(level="error")) as server,
+            running(config, compose.find_providers(config), place, Log(level="error")) as server,
             aiohttp.ClientSession() as client,
         ):
             assert await soon(ask(client, server.url, "auto")) == (200, "Pretty Polly ")

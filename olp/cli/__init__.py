@@ -1,1 +1,1 @@
-"""The command line: each command parses, calls and prints."""
+"""The command line: commands parse arguments, call the code below, and print."""

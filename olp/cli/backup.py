@@ -1,4 +1,4 @@
-"""`olp backup`: the configuration and the state in one file."""
+"""`olp backup`: write the configuration and the state to one file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from olp.cli import client
-from olp.cli import compose as house
+from olp.cli import client, compose
 from olp.core.words import counted
 from olp.host import backup
 
@@ -22,9 +21,9 @@ def command(file: str, config_file: str | None) -> None:
     There are secrets in it: hashes of keys, logins that OLP keeps apart, the authority's key.
     """
     config = client.configured(config_file)
-    state = house.state_of(config)
+    state = compose.state_of(config)
     target = Path(file)
-    count = backup.write(target, house.config_path(config_file), state, datetime.now())
+    count = backup.write(target, compose.config_path(config_file), state, datetime.now())
     size = target.stat().st_size / 1024
     click.echo(
         f"Written: {target} ({counted(count, 'file')}, {size:.0f} KiB, readable by you alone)"

@@ -1,4 +1,4 @@
-"""`olp cert`: certificates for https in the household, and how each system learns to trust them."""
+"""`olp cert`: certificates for https on the LAN, and instructions to trust them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.config import Config
 from olp.host import lan
 from olp.host.authority import Made, make
@@ -63,15 +63,15 @@ def command(
     Run again to renew it, within 13 months: the authority stays, and devices that trust it need
     not be touched.
     """
-    config = house.read_config(config_file).config
-    state = house.state_of(config)
+    config = compose.read_config(config_file).config
+    state = compose.state_of(config)
     folder = Path(out) if out else state / "tls"
     made = make(folder, hosts, own_names(), datetime.now(UTC), anew=new_authority)
-    click.echo(json.dumps(_as_dict(made), indent=2) if as_json else "\n".join(_told(made, config)))
+    click.echo(json.dumps(_as_dict(made), indent=2) if as_json else "\n".join(_lines(made, config)))
 
 
 def own_names() -> list[str]:
-    """This machine's names, and its addresses that belong to a home network."""
+    """This machine's host names and its private addresses."""
     name = lan.hostname()
     private = [text for text in lan.addresses() if ip_address(text).is_private]
     return [name, f"{name}.local", "localhost", *private, "127.0.0.1", "::1"]
@@ -89,7 +89,7 @@ def _as_dict(made: Made) -> dict[str, object]:
     }
 
 
-def _told(made: Made, config: Config) -> Iterator[str]:
+def _lines(made: Made, config: Config) -> Iterator[str]:
     yield f"A certificate for {', '.join(made.names)}"
     yield f"until {made.expires:%Y-%m-%d}. Run `olp cert` again before that."
     if made.left_out:
@@ -97,7 +97,7 @@ def _told(made: Made, config: Config) -> Iterator[str]:
     if config.server.tls_cert == str(made.cert):
         yield "A running server takes it on SIGHUP: `systemctl --user reload olp`."
     else:
-        yield f"\nPut this into the configuration ({house.config_path(None)}):\n\n[server]"
+        yield f"\nPut this into the configuration ({compose.config_path(None)}):\n\n[server]"
         yield f'tls_cert = "{made.cert}"\ntls_key = "{made.key}"'
     if made.new_authority:
         half = len(made.fingerprint) // 2 + 1

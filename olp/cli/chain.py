@@ -1,4 +1,4 @@
-"""`olp chain`: which hops a name stands for, and whether they can be asked here."""
+"""`olp chain`: show the hops of a chain or model, and whether they are usable here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.cli.groups import Group
 from olp.config import Config
 from olp.core.routing.capabilities import able
@@ -35,16 +35,16 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(name: str | None, config_file: str | None, as_json: bool) -> None:
     """The chain or model NAME; without one, every chain."""
-    config = house.read_config(config_file).config
-    found = house.find_providers(config)
-    catalogue = house.catalogue_of(config, found)
+    config = compose.read_config(config_file).config
+    found = compose.find_providers(config)
+    catalogue = compose.catalogue_of(config, found)
     chains = [_resolved(name, catalogue, found)] if name else list(catalogue.chains.values())
-    told = [_told(chain, config, catalogue, found) for chain in chains]
+    chain_dicts = [_chain_dict(chain, config, catalogue, found) for chain in chains]
     if as_json:
-        shown: Any = told[0] if name else told
+        shown: Any = chain_dicts[0] if name else chain_dicts
         click.echo(json.dumps(shown, indent=2))
     else:
-        click.echo("\n\n".join(map(_text, told)) or _nothing(found))
+        click.echo("\n\n".join(map(_text, chain_dicts)) or _nothing(found))
 
 
 @command.command("list")
@@ -56,14 +56,14 @@ def list_(context: click.Context, config_file: str | None, as_json: bool) -> Non
     context.invoke(show, name=None, config_file=config_file, as_json=as_json)
 
 
-def _resolved(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) -> Chain:
+def _resolved(name: str, catalogue: Catalogue, found: Mapping[str, compose.Found]) -> Chain:
     try:
         return catalogue.resolve(name)
     except RequestError:
         raise OLPError(_unknown(name, catalogue, found)) from None
 
 
-def _unknown(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) -> str:
+def _unknown(name: str, catalogue: Catalogue, found: Mapping[str, compose.Found]) -> str:
     hop = Hop.parse(name)
     item = found.get(hop.provider) if hop else None
     if item is not None and item.command is None:
@@ -75,10 +75,10 @@ def _unknown(name: str, catalogue: Catalogue, found: Mapping[str, house.Found]) 
     return f"there is no chain or model {name!r}; {known}"
 
 
-def _told(
-    chain: Chain, config: Config, catalogue: Catalogue, found: Mapping[str, house.Found]
+def _chain_dict(
+    chain: Chain, config: Config, catalogue: Catalogue, found: Mapping[str, compose.Found]
 ) -> dict[str, Any]:
-    """One chain as plain data: the form of `--json`."""
+    """One chain as a dict, in the format of `--json`."""
     kind = "default" if chain.name in catalogue.chains else "model"
     return {
         "name": chain.name,
@@ -95,7 +95,7 @@ def _told(
     }
 
 
-def _hop(hop: Hop, item: house.Found, *, oneshot: bool) -> dict[str, Any]:
+def _hop(hop: Hop, item: compose.Found, *, oneshot: bool) -> dict[str, Any]:
     return {
         "provider": hop.provider,
         "model": hop.model,
@@ -107,13 +107,13 @@ def _hop(hop: Hop, item: house.Found, *, oneshot: bool) -> dict[str, Any]:
     }
 
 
-def _text(told: Mapping[str, Any]) -> str:
-    lines = [f"{told['name']}  ({KINDS[told['kind']]})"]
-    width = max(len(f"{hop['provider']}/{hop['model']}") for hop in told["hops"])
-    for index, hop in enumerate(told["hops"]):
+def _text(chain: Mapping[str, Any]) -> str:
+    lines = [f"{chain['name']}  ({KINDS[chain['kind']]})"]
+    width = max(len(f"{hop['provider']}/{hop['model']}") for hop in chain["hops"])
+    for index, hop in enumerate(chain["hops"]):
         target = f"{hop['provider']}/{hop['model']}"
         lines.append(f"  {index}  {target:{width}}  {_state(hop)}")
-    policy = " · ".join(f"{name} {value}" for name, value in told["policy"].items())
+    policy = " · ".join(f"{name} {value}" for name, value in chain["policy"].items())
     return "\n".join([*lines, f"  {policy}"])
 
 
@@ -125,7 +125,7 @@ def _state(hop: Mapping[str, Any]) -> str:
     return f"✓ {' '.join(hop['command'])}  (can: {', '.join(hop['can']) or 'text'})"
 
 
-def _nothing(found: Mapping[str, house.Found]) -> str:
+def _nothing(found: Mapping[str, compose.Found]) -> str:
     commands = [f"  {f.provider.info.install}" for f in found.values() if f.provider.info.rank]
     return "\n".join(
         ["There is no chain, because no CLI was found. Install one of them:", *commands]

@@ -1,4 +1,4 @@
-"""Talks to the running server, for the commands that show or change its state."""
+"""HTTP client of the running server, for commands that show or change its state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.config import Config
 from olp.errors import OLPError
 from olp.host import lan
@@ -27,28 +27,29 @@ HERE = re.compile(r"https?://(localhost|127\.[0-9.]+|\[::1\])(:\d+)?$")
 
 
 class NotRunning(OLPError):
-    """No server answers at the address, or at any that is known."""
+    """No server answers at the given or any known address."""
 
 
 class _NotOlp(Exception):
-    """Something else answers there, or nothing."""
+    """Not an OLP server, or nothing listens."""
 
 
 class _NotOurs(Exception):
-    """An OLP answers there that does not know us."""
+    """An OLP server that rejects our token."""
 
 
 def which(command: Command) -> Command:
-    """The options that say which server a command talks to: `port` and `url`."""
+    """Add the options `--port` and `--url`, which select the server."""
     port = click.option("--port", type=click.IntRange(1, 65535), help="The server on this port.")
     url = click.option("--url", metavar="URL", help="The server at this address.")
     return port(url(command))
 
 
 def configured(given: str | None) -> Config:
-    """The configuration for a command that does its work whatever is wrong in the file; only the
-    folder of what OLP keeps must be known."""
-    loaded = house.look_at_config(given)
+    """The configuration for a command that works despite errors in the file; only `state_dir` must
+    be valid. Prints a warning if there are errors.
+    """
+    loaded = compose.look_at_config(given)
     if any(problem.message.startswith("server.state_dir") for problem in loaded.wrong):
         loaded.checked()
     if count := len(loaded.wrong):
@@ -61,24 +62,27 @@ def configured(given: str | None) -> Config:
 
 
 class Link:
-    """The server that a command is about: the one at `port` or `url`, else the configured one,
-    else the one that runs on the state folder."""
+    """The server that a command talks to: the one at `port` or `url`, else the configured one, else
+    any that runs on the state folder.
+    """
 
     def __init__(self, config: Config, port: int | None = None, url: str | None = None) -> None:
         if port is not None and url is not None:
             raise click.UsageError("--port and --url exclude each other")
-        self._state = house.state_of(config)
+        self._state = compose.state_of(config)
         self._wanted = list(_candidates(config, self._state, port, url and _base(url)))
 
     def call(self, path: str, *, method: str = "GET", timeout: float = 30) -> Any:
-        """The JSON that the server answers; NotRunning if there is none, OLPError if it refuses."""
+        """Call `path` and return the parsed JSON; `timeout` is in seconds. Raises NotRunning if no
+        server answers, OLPError for an error response.
+        """
         refused: OLPError | None = None
         for server, state in self._wanted:
             try:
                 found = _ask(server, path, method, timeout)
             except _NotOlp:
                 continue
-            except _NotOurs as error:  # another user's; ours may be elsewhere
+            except _NotOurs as error:  # another user's server; ours may be at another address
                 refused = refused or OLPError(str(error))
                 continue
             self._wanted = [(server, state)]
@@ -87,12 +91,12 @@ class Link:
 
     @property
     def url(self) -> str:
-        """Its address: after a call, that of the server which answered."""
+        """The server's address; after a call, that of the server which answered."""
         return self._wanted[0][0].url
 
     @property
     def state(self) -> Path:
-        """The folder of what that server keeps, as far as it is known."""
+        """The state folder of that server, as far as it is known."""
         return self._wanted[0][1]
 
 
@@ -104,8 +108,8 @@ def _base(url: str) -> str:
 def _candidates(
     config: Config, state: Path, port: int | None, url: str | None
 ) -> Iterator[tuple[LocalServer, Path]]:
-    """Where to ask, with the state folder there; what is likely first."""
-    demo = house.demo_state(state)
+    """The servers to try, each with its state folder; likely ones first."""
+    demo = compose.demo_state(state)
     known = [*((s, state) for s in local_servers(state)), *((s, demo) for s in local_servers(demo))]
     own = config.server.port
     if url is not None:
@@ -124,7 +128,7 @@ def _candidates(
 
 
 def _configured(config: Config, port: int) -> LocalServer:
-    """The server as the configuration has it; its token is unknown."""
+    """The server at the configured address, with an unknown token."""
     address = lan.url_host(lan.reached_at(config.server.host))
     cert = config.server.tls_cert
     return LocalServer(port, "", f"{'https' if cert else 'http'}://{address}:{port}", cert)
@@ -161,5 +165,5 @@ def _message(error: urllib.error.HTTPError) -> str:
 
 
 def warn(text: str) -> None:
-    """Tell a person what is no part of the answer."""
+    """Print a warning to standard error."""
     click.secho(f"olp: warning: {text}", fg="yellow", err=True, color=sys.stderr.isatty())

@@ -1,4 +1,6 @@
-"""Puts OLP into a client's own files: shown first, the old ones kept, all of them or none."""
+"""Edits a client's own configuration files: shows the changes, keeps backups, and writes all files
+or none.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from olp.errors import OLPError
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one file is to become; `old` is None where there is none yet."""
+    """The planned content of one file; `old` is None if it does not exist yet."""
 
     path: Path
     old: str | None
@@ -29,20 +31,22 @@ class Change:
 
     @property
     def is_one(self) -> bool:
-        """Whether anything changes."""
+        """Whether the content differs."""
         return self.old != self.new
 
 
 def path_of(file: ClientFile) -> Path:
-    """Where the client's file is on this system, or would be."""
+    """The path of the client's file on this system, existing or not."""
     folder = Path(file.folder(sys.platform, os.environ)).expanduser()
-    places = [folder / name for name in file.names]
-    return next((place for place in places if place.exists()), places[0])
+    candidates = [folder / name for name in file.names]
+    return next((path for path in candidates if path.exists()), candidates[0])
 
 
 def changes(client: Client, target: Target, given: str | None) -> Sequence[Change]:
-    """What OLP's entry makes of the client's files, nothing written yet; `given` is the first of
-    them where it is not at its usual place. OLPError if it cannot be put in safely."""
+    """The changes that add OLP to the client's files; nothing is written.
+
+    `given` replaces the path of the first file. Raises OLPError if a file cannot be changed safely.
+    """
     if not client.files:
         why = client.cannot or f"{client.title} has no file that could be written"
         raise OLPError(f"{why}; `olp connect {client.name}` shows what to do")
@@ -56,7 +60,7 @@ def changes(client: Client, target: Target, given: str | None) -> Sequence[Chang
 
 
 def write(found: Sequence[Change]) -> dict[Path, Path | None]:
-    """Write what changes: each file's path with that of its old text, None if there was none."""
+    """Write the changed files; returns paths with those of the backups, None for new files."""
     wanted = [change for change in found if change.is_one]
     kept = {change.path: _keep(change.path) for change in wanted}
     for number, change in enumerate(wanted):
@@ -102,7 +106,7 @@ def _read(path: Path) -> str | None:
 
 
 def difference(change: Change, key: str) -> Iterator[str]:
-    """What changes, without the key: what stands on a screen ends up in pictures of it."""
+    """The lines of a diff, with the key shortened: terminal output ends up in screenshots."""
     secret = key not in (ANY_KEY, PLACEHOLDER)
     path = str(change.path)
     before, after = (change.old or "").splitlines(), change.new.splitlines()
@@ -111,7 +115,7 @@ def difference(change: Change, key: str) -> Iterator[str]:
 
 
 def _keep(path: Path) -> Path | None:
-    """A copy beside the file, with the time in its name; None if there was no file."""
+    """Copy a file to a timestamped backup next to it; None if it does not exist."""
     if not path.exists():
         return None
     kept = path.with_name(f"{path.name}.olp-{datetime.now():%Y%m%d-%H%M%S}")
@@ -127,8 +131,9 @@ def _keep(path: Path) -> Path | None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """The new file in the place of the old one, in one step. A new one is its owner's alone,
-    since there may be a key in it."""
+    """Replace the file atomically. A new file is readable by its owner only, since it may contain a
+    key.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600

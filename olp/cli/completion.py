@@ -1,4 +1,4 @@
-"""`olp completion`: lets a shell complete what is typed after `olp`."""
+"""`olp completion`: print a shell completion script."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def command(context: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     complete = kind(context.find_root().command, {}, "olp", "_OLP_COMPLETE")
-    # Not `source()`: that one looks for a bash to ask for its version.
+    # Not `source()`, which runs bash to check its version.
     click.echo(complete.source_template % complete.source_vars())

@@ -1,4 +1,4 @@
-"""The composition root: from a configuration to a service, with nothing global in between."""
+"""The composition root: builds a service from a configuration, without global state."""
 
 from __future__ import annotations
 
@@ -49,19 +49,20 @@ DEMO_CHAINS = {
 
 
 def config_path(given: str | None) -> Path:
-    """The configuration file: the one given, else `OLP_CONFIG`, else the platform's place."""
+    """The configuration file: `given`, else `OLP_CONFIG`, else the platform's default path."""
     named = given or os.environ.get("OLP_CONFIG")
     return Path(named) if named else Path(platformdirs.user_config_dir("olp")) / "olp.toml"
 
 
 def read_config(given: str | None, flags: Mapping[tuple[str, ...], Any] | None = None) -> Loaded:
-    """The configuration in force; ConfigError says all that is wrong with it and where."""
+    """The effective configuration. Raises ConfigError with all problems and their locations."""
     return look_at_config(given, flags).checked()
 
 
 def look_at_config(given: str | None, flags: Mapping[tuple[str, ...], Any] | None = None) -> Loaded:
-    """The configuration as far as it can be used, and what is wrong with it; ConfigError if there
-    is no file where one was named."""
+    """The usable part of the configuration, with its problems. Raises ConfigError if a file was
+    named explicitly and does not exist.
+    """
     path = config_path(given)
     text, problem = _text_of(path, named=bool(given or os.environ.get("OLP_CONFIG")))
     loaded = look(
@@ -85,28 +86,28 @@ def _text_of(path: Path, *, named: bool) -> tuple[str, Problem | None]:
     except OSError as error:
         return "", Problem(f"it cannot be read: {error.strerror}", str(path))
     try:
-        # What some editors of Windows call Unicode says so in its first two bytes.
+        # Some Windows editors save as UTF-16 with a byte order mark.
         utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         return data.decode("utf-16" if utf16 else "utf-8"), None
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        told = "this line is not UTF-8; save the file as UTF-8"
-        return data.decode("utf-8", "replace"), Problem(told, f"{path}:{line}")
+        message = "this line is not UTF-8; save the file as UTF-8"
+        return data.decode("utf-8", "replace"), Problem(message, f"{path}:{line}")
 
 
 def state_of(config: Config) -> Path:
-    """The folder of what OLP keeps."""
+    """The state folder."""
     return Path(config.server.state_dir) if config.server.state_dir else default_state()
 
 
 def demo_state(state: Path) -> Path:
-    """The folder of what `olp serve --demo` keeps, apart from the owner's."""
+    """The state folder of `olp serve --demo`, separate from the owner's."""
     return state / "demo"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One provider as it is on this machine. `command` is None if the CLI is not installed."""
+    """A provider as found on this machine. `command` is None if its CLI is not installed."""
 
     provider: Provider
     command: tuple[str, ...] | None
@@ -114,8 +115,9 @@ class Found:
 
 
 def find_providers(config: Config, *, demo: bool = False) -> Mapping[str, Found]:
-    """Each provider, and whether it will be used: found and not switched off. Switching on one
-    that is not installed is allowed: its hops then say so."""
+    """Each provider by name, with whether it is used: found and not switched off. One that is not
+    installed can be switched on; its hops then report that.
+    """
     found = {}
     for name, provider in all_providers().items():
         options = config.provider(name)
@@ -129,7 +131,7 @@ def find_providers(config: Config, *, demo: bool = False) -> Mapping[str, Found]
 
 
 def setting_of(found: Found, config: Config, state: Path) -> ProviderContext:
-    """Where one provider runs."""
+    """The context in which a provider runs."""
     info = found.provider.info
     options = config.provider(info.name)
     command = found.command or options.command or (info.program,)
@@ -144,13 +146,13 @@ def setting_of(found: Found, config: Config, state: Path) -> ProviderContext:
 
 
 def with_demo(config: Config) -> Config:
-    """The configuration of `--demo`: the stand-in alone, and chains that show what OLP does."""
+    """The configuration of `--demo`: only the demo provider, and chains that show the fallback."""
     routing = structs.replace(config.routing, background="")
     return structs.replace(config, chains=dict(DEMO_CHAINS), providers={}, routing=routing)
 
 
 def catalogue_of(config: Config, found: Mapping[str, Found]) -> Catalogue:
-    """Every name that clients may ask for. A chain over a switched-off provider is an error."""
+    """The catalogue of names that clients may ask for, over the enabled providers."""
     models = {}
     for name, item in found.items():
         if item.enabled:
@@ -168,11 +170,14 @@ def build(
     log: Log,
     before: Service | None = None,
 ) -> Service:
-    """The service over opened `folders`; after a change of the configuration it goes on where
-    the one `before` is."""
+    """Build the service over opened `folders`.
+
+    `before` is the running service after a change of the configuration; its lasting state is kept.
+    Raises StartError, in which case `before` is unchanged.
+    """
     catalogue = catalogue_of(config, found)
     named = _named(config, catalogue, found, log)
-    # Whatever may be wrong is found out before anything of the service before is changed.
+    # Everything that can fail comes before anything of the running service is changed.
     planner = _planner(config, catalogue)
     used = {name: item for name, item in found.items() if item.enabled or name in named}
     tasks = Tasks(log)
@@ -196,7 +201,7 @@ def build(
 def _watched(
     config: Config, catalogue: Catalogue, used: Mapping[str, Found], log: Log
 ) -> list[str]:
-    """The providers whose windows decide something."""
+    """The providers whose quota windows are used by a threshold."""
     limits = _limits(config, catalogue, used)
     for provider, own in limits:
         for threshold in without_source(own, used[provider].provider.info.windows):
@@ -205,8 +210,10 @@ def _watched(
 
 
 def _named(config: Config, catalogue: Catalogue, found: Mapping[str, Found], log: Log) -> set[str]:
-    """The providers that chains name. One that is not installed is skipped when its hop comes,
-    like any hop that fails; one that was switched off is a contradiction."""
+    """The providers in chains whose CLI is not installed; their hops are skipped like failed ones.
+
+    Raises StartError for a provider that is switched off.
+    """
     named = set()
     for chain in catalogue.chains.values():
         for name in (hop.provider for hop in chain.hops):
@@ -228,7 +235,7 @@ def _planner(config: Config, catalogue: Catalogue) -> Planner:
 
 
 def _lasting(config: Config, fleet: Fleet, folders: RunFolder, log: Log) -> Lasting:
-    """Nothing is remembered but what was counted today, and the keys."""
+    """The initial lasting state, empty but for today's request counts and the keys."""
     store = UsageStore(folders.state / "olp.db", folders.run_id, folders.alive)
     options = {name: config.provider(name) for name in fleet.members}
     admission = Admission(Slots(fleet.limits), config.breaker, options)
@@ -242,7 +249,7 @@ def _lasting(config: Config, fleet: Fleet, folders: RunFolder, log: Log) -> Last
 
 
 def changed_accounts(before: Service, members: Mapping[str, Member]) -> Iterable[str]:
-    """The providers that are another program or account than they were."""
+    """The providers whose program or account has changed."""
     for name, member in members.items():
         old = before.context(name)
         if old is not None and _account(old) != _account(member.context):
@@ -256,7 +263,9 @@ def _account(context: ProviderContext) -> tuple[object, ...]:
 def _limits(
     config: Config, catalogue: Catalogue, used: Mapping[str, Found]
 ) -> list[tuple[str, Thresholds]]:
-    """Every provider with thresholds that may be looked at for it: its own, and each chain's."""
+    """All (provider, thresholds) pairs in use: the provider's own, and those of chains that contain
+    it.
+    """
     own: list[tuple[str, Thresholds]] = [(name, config.provider(name)) for name in used]
     for chain in catalogue.chains.values():
         if chain.limits is not None:

@@ -1,4 +1,4 @@
-"""`olp config`: which file is in force, whether it is right, and where each value came from."""
+"""`olp config`: show, check and locate the configuration."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import click
 
-from olp.cli import client
-from olp.cli import compose as house
+from olp.cli import client, compose
 from olp.cli.checkup import odd_here, wrong_here
 from olp.cli.groups import Group
 from olp.config import Config
@@ -32,7 +31,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(config_file: str | None, as_json: bool) -> None:
     """Each value, and where it came from. Values that may be secret are hidden."""
-    loaded = house.read_config(config_file)
+    loaded = compose.read_config(config_file)
     providers = [name for name, provider in all_providers().items() if provider.info.rank]
     values = provenance(loaded, providers)
     if as_json:
@@ -46,8 +45,8 @@ def show(config_file: str | None, as_json: bool) -> None:
 @CONFIG
 def check(config_file: str | None) -> None:
     """Say `ok`, or all that is wrong and where (exit code 2), and what is probably not meant."""
-    loaded = house.look_at_config(config_file)
-    found = house.find_providers(loaded.config)
+    loaded = compose.look_at_config(config_file)
+    found = compose.find_providers(loaded.config)
     for problem in (*loaded.odd, *odd_here(loaded, found)):
         client.warn(str(problem))
     replace(loaded, wrong=(*loaded.wrong, *wrong_here(loaded, found))).checked()
@@ -59,13 +58,13 @@ def check(config_file: str | None) -> None:
 def path(config_file: str | None) -> None:
     """The configuration file in force, the file of secrets that a service reads, and the folder of
     what OLP keeps."""
-    file = house.config_path(config_file)
+    file = compose.config_path(config_file)
     secrets = file.with_name(unit.SECRETS)
     click.echo(f"{file} ({'exists' if file.exists() else 'does not exist: the defaults apply'})")
-    told = "exists" if secrets.exists() else "does not exist: needed only for secrets of a service"
-    click.echo(f"{secrets} ({told})")
+    state = "exists" if secrets.exists() else "does not exist: needed only for secrets of a service"
+    click.echo(f"{secrets} ({state})")
     try:
-        config = house.look_at_config(config_file).config
+        config = compose.look_at_config(config_file).config
     except ConfigError:
-        config = Config()  # the file that was named is not there
-    click.echo(f"{house.state_of(config)} (what OLP keeps)")
+        config = Config()  # the named file does not exist
+    click.echo(f"{compose.state_of(config)} (what OLP keeps)")

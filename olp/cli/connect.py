@@ -1,4 +1,4 @@
-"""`olp connect`: the exact configuration for a client, printed or put into its own file."""
+"""`olp connect`: the configuration for a client, printed or written to its own files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 import click
 
 from olp.cli import client as server
-from olp.cli import clientfile
-from olp.cli import compose as house
+from olp.cli import clientfile, compose
 from olp.cli.keys import keyring_of
 from olp.config import Config
 from olp.connect import all_clients
@@ -30,7 +29,7 @@ ONLY_HERE = (
     'make a key (`olp keys add NAME`), set host = "0.0.0.0" in [server], and start OLP again.'
 )
 ASK_S = 2.0
-"""The longest that the running server is waited for; without it the usual values are taken."""
+"""Seconds to wait for the running server; without an answer the defaults are used."""
 
 
 @click.command("connect")
@@ -47,7 +46,7 @@ ASK_S = 2.0
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 def command(client: str | None, config_file: str | None, **options: Any) -> None:
     """Show how to connect CLIENT; without one, list them all."""
-    config = house.read_config(config_file).config
+    config = compose.read_config(config_file).config
     chosen = _client(client) if client else None
     key = _key(options["key"], config, must_be_real=options["write"] and _holds_key(chosen))
     target, doubts = _known(config, Target(_base(config, options["host"]), key, options["model"]))
@@ -64,7 +63,7 @@ def command(client: str | None, config_file: str | None, **options: Any) -> None
 def _act(
     client: Client | None, target: Target, warnings: Sequence[str], options: Mapping[str, Any]
 ) -> None:
-    """Print or write what was asked for."""
+    """Print or write the configuration, as the options say."""
     wrote: Mapping[Path, Path | None] | None = None
     if options["write"] and client is not None:
         wrote = _write(client, target, options)
@@ -79,7 +78,7 @@ def _act(
 def _write(
     client: Client, target: Target, options: Mapping[str, Any]
 ) -> Mapping[Path, Path | None]:
-    """Show the change, ask, and write it: each path that was written with that of its old text."""
+    """Show the change, ask for confirmation, write it; returns paths with those of the backups."""
     found, quiet = clientfile.changes(client, target, options["file"]), options["as_json"]
     if not any(change.is_one for change in found):
         for change in found if not quiet else ():
@@ -91,20 +90,20 @@ def _write(
         _ask([str(change.path) for change in found if change.is_one], quiet=quiet)
     wrote = clientfile.write(found)
     if not quiet:
-        _tell(client, wrote)
+        _print_written(client, wrote)
     return wrote
 
 
 def _ask(paths: Sequence[str], *, quiet: bool) -> None:
-    """OLPError if somebody says no, or there is nobody to ask."""
-    told = " and ".join(paths)
+    """Ask for confirmation. Raises OLPError if it is denied, or there is no terminal."""
+    names = " and ".join(paths)
     if quiet or not sys.stdin.isatty():
-        raise OLPError(f"nothing was written, since nobody can be asked: --yes writes {told}")
-    if not click.confirm(f"Write {told}?", default=True):
+        raise OLPError(f"nothing was written, since nobody can be asked: --yes writes {names}")
+    if not click.confirm(f"Write {names}?", default=True):
         raise OLPError("nothing was written")
 
 
-def _tell(client: Client, wrote: Mapping[Path, Path | None]) -> None:
+def _print_written(client: Client, wrote: Mapping[Path, Path | None]) -> None:
     click.echo()
     for path, kept in wrote.items():
         click.echo(f"Written: {path}" + (f"\nThe old one: {kept}" if kept else ""))
@@ -124,7 +123,7 @@ def _holds_key(client: Client | None) -> bool:
     return client is not None and any(file.holds_key for file in client.files)
 
 
-# --- where and with which key ------------------------------------------------------------------
+# --- address and key ---------------------------------------------------------------------------
 
 
 def _base(config: Config, host: str | None) -> str:
@@ -142,7 +141,7 @@ def _base(config: Config, host: str | None) -> str:
 
 
 def _key(given: str | None, config: Config, *, must_be_real: bool) -> str:
-    """The token, or what stands for one that nobody but its owner knows."""
+    """The token, or a placeholder: tokens are only known to their owners."""
     ring = keyring_of(config).look()
     if given == "-":
         given = sys.stdin.readline().strip()
@@ -157,18 +156,19 @@ def _key(given: str | None, config: Config, *, must_be_real: bool) -> str:
     if sys.stdin.isatty() and (given or must_be_real):
         return str(click.prompt(f"The token of {given or 'the key'}", hide_input=True))
     if must_be_real:
-        whose = given or "NAME"
+        name = given or "NAME"
         raise OLPError(
             "OLP keeps no token, so it cannot be written: give it with --key - on standard input; "
-            f"`olp keys rotate {whose}` makes a new one"
+            f"`olp keys rotate {name}` makes a new one"
         )
     return PLACEHOLDER
 
 
 def _known(config: Config, target: Target) -> tuple[Target, list[str]]:
-    """`target` with what the running server tells of its model, and what there is to doubt. Only a
-    server that has left its token for this user is asked: nothing else may be at its port."""
-    ours = (one.port for one in local_servers(house.state_of(config)))
+    """`target` with the model's data from the running server, and warnings. Only a server that left
+    a token for this user is asked, since another program may listen on its port.
+    """
+    ours = (one.port for one in local_servers(compose.state_of(config)))
     if config.server.port not in ours:
         return target, []
     path = f"/v1/models/{urllib.parse.quote(target.model)}"
@@ -204,7 +204,7 @@ def _no_token(name: str | None) -> str:
     )
 
 
-# --- showing -----------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------
 
 
 def _list(target: Target) -> None:
@@ -216,8 +216,8 @@ def _list(target: Target) -> None:
 
 def _show(client: Client, target: Target) -> None:
     click.secho(client.title, bold=True)
-    for told in filter(None, (client.cannot, client.warning)):
-        click.echo(f"\n{told}")
+    for text in filter(None, (client.cannot, client.warning)):
+        click.echo(f"\n{text}")
     for snippet in client.snippets(target):
         click.echo(f"\n# {snippet.where}")
         click.echo(snippet.text.rstrip("\n"))

@@ -1,4 +1,4 @@
-"""`olp discover`: the OLP servers that announce themselves in the local network."""
+"""`olp discover`: list the OLP servers that announce themselves on the LAN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`olp doctor`: what is well, what is not, and the command that puts it right."""
+"""`olp doctor`: check this machine and print commands that fix problems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.cli.checkup import odd_here, wrong_here
 from olp.config import Config
 from olp.doctor import Finding, House, Patient, examine
@@ -36,7 +36,7 @@ def command(config_file: str | None, as_json: bool) -> None:
     """
     config, findings = _configuration(config_file)
     with Console(stderr=True).status("") as status:
-        rest = asyncio.run(examine(_house(config), lambda step: status.update(f"{step} …")))
+        rest = asyncio.run(examine(_examined(config), lambda step: status.update(f"{step} …")))
     findings += rest
     well = all(finding.ok is not False for finding in findings)
     if as_json:
@@ -48,13 +48,13 @@ def command(config_file: str | None, as_json: bool) -> None:
 
 
 def _configuration(given: str | None) -> tuple[Config, list[Finding]]:
-    """The configuration as far as it can be used, and what is wrong with it."""
-    path = house.config_path(given)
+    """The usable part of the configuration, and findings about it."""
+    path = compose.config_path(given)
     try:
-        loaded = house.look_at_config(given)
+        loaded = compose.look_at_config(given)
     except ConfigError as error:
         return Config(), [Finding(CONFIGURATION, False, str(error), FIX)]
-    found = house.find_providers(loaded.config)
+    found = compose.find_providers(loaded.config)
     wrong = [*loaded.wrong, *wrong_here(loaded, found)]
     findings = [Finding(CONFIGURATION, False, str(problem), FIX) for problem in wrong]
     if not findings:
@@ -64,21 +64,21 @@ def _configuration(given: str | None) -> tuple[Config, list[Finding]]:
     return loaded.config, findings + [Finding(CONFIGURATION, None, str(p)) for p in odd]
 
 
-def _house(config: Config) -> House:
-    state = house.state_of(config)
-    found = house.find_providers(config)
-    catalogue = house.catalogue_of(config, found)
+def _examined(config: Config) -> House:
+    state = compose.state_of(config)
+    found = compose.find_providers(config)
+    catalogue = compose.catalogue_of(config, found)
     needed = {hop.provider for chain in catalogue.chains.values() for hop in chain.hops}
     return House(config.server, catalogue, _patients(config, found, needed, state), state)
 
 
 def _patients(
-    config: Config, found: Mapping[str, house.Found], needed: set[str], state: Path
+    config: Config, found: Mapping[str, compose.Found], needed: set[str], state: Path
 ) -> Sequence[Patient]:
     return [
         Patient(
             provider=item.provider,
-            context=house.setting_of(item, config, state),
+            context=compose.setting_of(item, config, state),
             installed=item.command is not None,
             enabled=item.enabled,
             needed=name in needed or bool(config.provider(name).enabled),
@@ -89,7 +89,7 @@ def _patients(
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    # A pipe has no width, and a command that is cut in two lines cannot be copied.
+    # A pipe has no width, and a command broken across lines cannot be copied.
     console = Console(width=None if sys.stdout.isatty() else 240, highlight=False)
     table = Table.grid(padding=(0, 1))
     for finding in findings:
@@ -99,5 +99,5 @@ def _show(findings: Sequence[Finding]) -> None:
             table.add_row("", "", Text(f"fix: {finding.fix}", "bold"))
     console.print(table)
     bad = sum(finding.ok is False for finding in findings)
-    told = f"{bad} of {len(findings)} to fix" if bad else "All good."
-    console.print(Text(told, "bold red" if bad else "bold green"))
+    summary = f"{bad} of {len(findings)} to fix" if bad else "All good."
+    console.print(Text(summary, "bold red" if bad else "bold green"))

@@ -1,4 +1,4 @@
-"""A group of commands that says what was probably meant by a slip."""
+"""A command group that suggests the nearest command for an unknown one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 class Group(click.Group):
-    """Like click's, and with a suggestion for a name that it does not know."""
+    """A click group with suggestions for unknown names."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,4 +1,4 @@
-"""`olp keys`: who may use OLP, for which chains, and how much."""
+"""`olp keys`: manage keys, their chains and their limits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from olp.cli import client
-from olp.cli import compose as house
+from olp.cli import client, compose
 from olp.cli.groups import Group
 from olp.config import Config
 from olp.core.days import day_of
@@ -40,15 +39,17 @@ def command() -> None:
 
 
 def keyring_of(config: Config) -> Keyring:
-    """The keys of the configured house."""
-    return Keyring(house.state_of(config))
+    """The keyring in the configured state folder."""
+    return Keyring(compose.state_of(config))
 
 
 # --- changes -----------------------------------------------------------------------------------
 
 
-def _by(check: Callable[[str], Any], *, keep: bool = False) -> Callable[..., Any]:
-    """A click callback that turns the ValueError of `check` into a usage error."""
+def _checked(check: Callable[[str], Any], *, keep: bool = False) -> Callable[..., Any]:
+    """A click callback that turns a ValueError of `check` into a usage error; `keep` returns the
+    text instead of the result of `check`.
+    """
 
     def callback(_: click.Context, __: click.Parameter, value: str | None) -> Any:
         try:
@@ -77,25 +78,27 @@ COUNT = click.IntRange(min=1, max=10**15)
 
 
 @command.command("add")
-@click.argument("name", callback=_by(check_name, keep=True))
+@click.argument("name", callback=_checked(check_name, keep=True))
 @click.option("--owner", is_flag=True, help="May see and change everything. Default: a member.")
-@click.option("--chains", callback=_by(_names), help="Only these names, with commas between.")
+@click.option("--chains", callback=_checked(_names), help="Only these names, with commas between.")
 @click.option("--daily-requests", type=COUNT, help="Requests on one day (local time).")
 @click.option("--daily-tokens", type=COUNT, help="Tokens on one day, in and out.")
 @click.option("--concurrent", type=COUNT, help="Requests at one time.")
-@click.option("--system-prompt", metavar="FILE", callback=_by(_prompt), help="Goes in front.")
-@click.option("--hours", callback=_by(hours, keep=True), help="Time of day, such as 07:00-21:00.")
+@click.option("--system-prompt", metavar="FILE", callback=_checked(_prompt), help="Goes in front.")
+@click.option(
+    "--hours", callback=_checked(hours, keep=True), help="Time of day, such as 07:00-21:00."
+)
 @click.option(
     "--expires",
     "expires_at",
-    callback=_by(lambda text: expiry(text, time.time())),
+    callback=_checked(lambda text: expiry(text, time.time())),
     help="Until then: 30d, 12h, 2w, 2027-01-31 or 2027-01-31T18:00.",
 )
 @CONFIG
 @JSON
 def add(config_file: str | None, as_json: bool, **wanted: Any) -> None:
     """Make a key for NAME, and show it this one time."""
-    config = house.read_config(config_file).config
+    config = compose.read_config(config_file).config
     _check_chains(config, wanted["chains"] or ())
     given = {field: value for field, value in wanted.items() if value is not None}
     token = new_token()
@@ -105,7 +108,7 @@ def add(config_file: str | None, as_json: bool, **wanted: Any) -> None:
 
 
 def _check_chains(config: Config, names: tuple[str, ...]) -> None:
-    catalogue = house.catalogue_of(config, house.find_providers(config))
+    catalogue = compose.catalogue_of(config, compose.find_providers(config))
     for name in names:
         if name != AUTO and not catalogue.knows(name):
             known = ", ".join(catalogue.chains) or "none"
@@ -114,8 +117,8 @@ def _check_chains(config: Config, names: tuple[str, ...]) -> None:
 
 def _show_new(key: Key, token: str, as_json: bool, *, first: bool) -> None:
     if as_json:
-        told = {**_told(key), "token": token, "switched_keys_on": first}
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        fields = {**_key_dict(key), "token": token, "switched_keys_on": first}
+        click.echo(json.dumps(fields, indent=2, ensure_ascii=False))
         return
     lines = [f"{key.name} ({_tier(key)}; {_limits_text(key)})", "", f"  {token}", ""]
     lines.append("The key is shown this once: OLP keeps only its hash. The client sends it as its")
@@ -147,10 +150,10 @@ def revoke(name: str, config_file: str | None, as_json: bool) -> None:
     keyring = keyring_of(client.configured(config_file))
     before, keys = keyring.change(lambda keys: keyfile.revoked(keys, name, time.time()))
     key = next(key for key in keys if key.id == named(before, name).id)
-    said = f"the key of {key.name} is revoked"
+    message = f"the key of {key.name} is revoked"
     if all(key.revoked for key in keys):
-        said += "; keys stay on, and nobody has one now"
-    click.echo(json.dumps(_told(key), indent=2, ensure_ascii=False) if as_json else said)
+        message += "; keys stay on, and nobody has one now"
+    click.echo(json.dumps(_key_dict(key), indent=2, ensure_ascii=False) if as_json else message)
 
 
 @command.command("rename")
@@ -163,11 +166,11 @@ def rename(name: str, new: str, config_file: str | None, as_json: bool) -> None:
     keyring = keyring_of(client.configured(config_file))
     _, keys = keyring.change(lambda keys: keyfile.renamed(keys, name, new))
     key = named(keys, new)
-    said = f"{name} is {key.name} now"
-    click.echo(json.dumps(_told(key), indent=2, ensure_ascii=False) if as_json else said)
+    message = f"{name} is {key.name} now"
+    click.echo(json.dumps(_key_dict(key), indent=2, ensure_ascii=False) if as_json else message)
 
 
-# --- looking -----------------------------------------------------------------------------------
+# --- display -----------------------------------------------------------------------------------
 
 
 @command.command("list")
@@ -175,10 +178,10 @@ def rename(name: str, new: str, config_file: str | None, as_json: bool) -> None:
 @JSON
 def list_(config_file: str | None, as_json: bool) -> None:
     """Everybody, and what they have used today."""
-    keys, used = _looked_up(client.configured(config_file))
+    keys, used = _keys_and_usage(client.configured(config_file))
     if as_json:
-        told = [_told(key, used) for key in keys]
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        dicts = [_key_dict(key, used) for key in keys]
+        click.echo(json.dumps(dicts, indent=2, ensure_ascii=False))
     elif not keys:
         click.echo("There is no key, and so none is needed on this machine: olp keys add NAME")
     else:
@@ -191,19 +194,19 @@ def list_(config_file: str | None, as_json: bool) -> None:
 @JSON
 def show(name: str, config_file: str | None, as_json: bool) -> None:
     """One key: what it permits, and what was used of it today."""
-    keys, used = _looked_up(client.configured(config_file))
-    told = _told(named(keys, name), used)
+    keys, used = _keys_and_usage(client.configured(config_file))
+    fields = _key_dict(named(keys, name), used)
     if as_json:
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(fields, indent=2, ensure_ascii=False))
         return
-    for field, value in told.items():
+    for field, value in fields.items():
         if isinstance(value, float):
             value = datetime.fromtimestamp(value).strftime("%Y-%m-%d %H:%M")
         if value not in (None, [], ""):
             click.echo(f"{field.replace('_', ' '):16} {_plain(value)}")
 
 
-def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, DayUsage]]:
+def _keys_and_usage(config: Config) -> tuple[keyfile.Keys, Mapping[str, DayUsage]]:
     keyring = keyring_of(config)
     ring = keyring.look()
     if ring.problem:
@@ -211,22 +214,24 @@ def _looked_up(config: Config) -> tuple[keyfile.Keys, Mapping[str, DayUsage]]:
             f"{keyring.path}: {ring.problem}; until that is fixed the server refuses every request"
         )
     today = day_of(time.time())
-    return ring.keys, UsageStore(house.state_of(config) / "olp.db").people(today)
+    return ring.keys, UsageStore(compose.state_of(config) / "olp.db").people(today)
 
 
-def _told(key: Key, used: Mapping[str, DayUsage] | None = None) -> dict[str, Any]:
-    """A key as plain data, without what is secret: the form of `--json`."""
-    told = {name: value for name, value in msgspec.structs.asdict(key).items() if name != "digest"}
-    told["chains"] = list(key.chains)
-    told["state"] = key.state(time.time())
+def _key_dict(key: Key, used: Mapping[str, DayUsage] | None = None) -> dict[str, Any]:
+    """A key as a dict without secrets, in the format of `--json`."""
+    fields = {
+        name: value for name, value in msgspec.structs.asdict(key).items() if name != "digest"
+    }
+    fields["chains"] = list(key.chains)
+    fields["state"] = key.state(time.time())
     if used is not None:
         count = used.get(key.id, DayUsage())
-        told |= {
+        fields |= {
             "requests_today": count.requests,
             "background_today": count.background,
             "tokens_today": count.tokens,
         }
-    return told
+    return fields
 
 
 def _table(keys: keyfile.Keys, used: Mapping[str, DayUsage]) -> list[str]:

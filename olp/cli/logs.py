@@ -1,4 +1,4 @@
-"""`olp logs`: the requests one by one, from the book: who, what, how it ended, and no content."""
+"""`olp logs`: print the request log, without any content."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Any
 
 import click
 
-from olp.cli import client
-from olp.cli import usage_store as book
+from olp.cli import client, usage_store
 from olp.runtime.usage.report import UsageReport
 
 POLL_S = 0.5
-"""How often `--follow` looks for more."""
+"""Seconds between polls with `--follow`."""
 
 SHOWN = 50
-"""Requests that are shown where nobody says since when."""
+"""Requests shown without `--since` and `--lines`."""
 
 SHOWN_FIRST = 10
 """The same with `--follow`."""
@@ -26,7 +25,7 @@ SHOWN_FIRST = 10
 @click.command("logs")
 @click.option("-f", "--follow", is_flag=True, help="Go on with each request that ends.")
 @click.option("--person", metavar="NAME", help="Only this person.")
-@click.option("--since", help=book.SINCE)
+@click.option("--since", help=usage_store.SINCE)
 @click.option("--failed", is_flag=True, help="Only what went wrong.")
 @click.option("-n", "--lines", type=click.IntRange(min=0), help="At most so many, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
@@ -41,12 +40,12 @@ def command(
     config_file: str | None,
 ) -> None:
     """Show the last requests, one a line, in the order in which they ended."""
-    report = book.open_book(book.state_in_use(client.configured(config_file)))
-    persons = book.persons_of(report, person)
+    report = usage_store.open_book(usage_store.state_in_use(client.configured(config_file)))
+    persons = usage_store.persons_of(report, person)
     if lines is None and since is None:
         lines = SHOWN_FIRST if follow else SHOWN
     last = report.last_number()
-    rows = report.requests(book.span_of(since), persons, limit=lines, in_vain=failed)
+    rows = report.requests(usage_store.span_of(since), persons, limit=lines, in_vain=failed)
     _print(rows, as_json)
     if follow:
         _follow(report, persons, max([last, *(row["number"] for row in rows)]), failed, as_json)
@@ -67,4 +66,4 @@ def _follow(
 
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
     for row in rows:
-        click.echo(json.dumps(row, ensure_ascii=False) if as_json else book.brief(row))
+        click.echo(json.dumps(row, ensure_ascii=False) if as_json else usage_store.brief(row))

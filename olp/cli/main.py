@@ -1,4 +1,4 @@
-"""`olp`, and the table of its commands. A command's module is loaded only when it is used."""
+"""The command `olp` and its table of subcommands, whose modules are imported on use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 class Commands(Group):
-    """A group that knows its commands by name and loads one when it is called."""
+    """A group that imports a command's module when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -52,7 +52,7 @@ class Commands(Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names that begin so, from the table: a shell does not wait for every module."""
+        """Completions from the table, so that the shell does not wait for the imports."""
         found = [
             CompletionItem(name, help=about)
             for name, (_, about) in COMMANDS.items()
@@ -72,7 +72,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line. A mistake that a person can put right is a line and exit code 2."""
+    """Run the command line. User errors are printed as one line, with exit code 2."""
     try:
         cli()
     except ConfigError as error:

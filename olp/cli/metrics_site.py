@@ -1,4 +1,4 @@
-"""The address that the owner may set apart for /metrics, where no key is asked for."""
+"""The separate address for /metrics, which requires no key."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from olp.server.door import Doors, GuardedRunner
 
 
 class MetricsSite:
-    """One more port. `url` is its address once it listens."""
+    """Serves /metrics on a second port. `url` is its address while it listens."""
 
     def __init__(self, application: web.Application, tasks: Tasks) -> None:
         self._runner = GuardedRunner(application, Doors(64), tasks)
         self.url = ""
 
     async def listen(self, where: str) -> None:
-        """Take the port; StartError if it cannot be had."""
+        """Start listening. Raises StartError if the address is not available."""
         host, _, port = where.rpartition(":")
         await self._runner.setup()
         try:
@@ -27,5 +27,5 @@ class MetricsSite:
         self.url = f"http://{host}:{self._runner.addresses[0][1]}/metrics"
 
     async def close(self) -> None:
-        """Give the port back."""
+        """Close the port."""
         await self._runner.cleanup()

@@ -1,4 +1,4 @@
-"""`olp quota`: what is left of every plan, asked without spending a token of it."""
+"""`olp quota`: show the remaining quota of each plan, without spending any."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from olp.cli import client
-from olp.cli import compose as house
+from olp.cli import client, compose
 from olp.cli.groups import Group
 from olp.config import Config
 from olp.core.words import counted
@@ -55,18 +54,18 @@ def clear(given: tuple[Config, client.Link], provider: str | None) -> None:
     """Lift the quota hold of PROVIDER, or of all: the next request finds out."""
     config, link = given
     path = f"/olp/quota/clear?provider={provider}" if provider else "/olp/quota/clear"
-    if provider is not None and provider not in house.find_providers(config):
+    if provider is not None and provider not in compose.find_providers(config):
         raise click.BadParameter(f"no provider {provider!r}", param_hint="PROVIDER")
     cleared = link.call(path, method="POST")["cleared"]
     click.echo(f"{cleared} hold{'s' if cleared != 1 else ''} lifted")
 
 
 REFRESH_S = 90.0
-"""Seconds that a refresh may take: the server gives each of a CLI's own queries 20 s."""
+"""Seconds that a refresh may take: the server allows 20 s for each query of a CLI."""
 
 
 def _plans(config: Config, link: client.Link, *, refresh: bool) -> Mapping[str, Any]:
-    """By provider, from the running server, or from the CLIs themselves if there is none."""
+    """The quota by provider, from the running server, or from the CLIs if there is none."""
     try:
         if refresh:
             link.call("/olp/quota/refresh", method="POST", timeout=REFRESH_S)
@@ -77,19 +76,19 @@ def _plans(config: Config, link: client.Link, *, refresh: bool) -> Mapping[str, 
 
 
 async def _without_server(config: Config, *, refresh: bool) -> Mapping[str, Any]:
-    place = RunFolder(house.state_of(config))
-    place.open()
+    folders = RunFolder(compose.state_of(config))
+    folders.open()
     try:
-        service = house.build(config, house.find_providers(config), place, Log(level="error"))
+        service = compose.build(config, compose.find_providers(config), folders, Log(level="error"))
         if refresh:
             await service.refresh()
         return service.health()
     finally:
-        place.close()
+        folders.close()
 
 
 BAR = 24
-"""Characters of a full bar."""
+"""Width of a full bar, in characters."""
 
 
 def pictures(plans: Mapping[str, Any]) -> list[str]:
@@ -110,7 +109,9 @@ def pictures(plans: Mapping[str, Any]) -> list[str]:
 
 
 def used_up(plan: Mapping[str, Any]) -> str:
-    """Until when a plan answers nothing: what holds all of its models, else what resets first."""
+    """Until when an exhausted plan is unusable: the reset of what holds all its models, else the
+    first reset.
+    """
     holds = [hold for hold in plan["holds"] if hold["resets_at"] is not None]
     whole = [hold["resets_at"] for hold in holds if hold["model"] is None]
     full = [w["resets_at"] for w in plan["windows"] if w["used_percent"] >= 100 and w["resets_at"]]
@@ -119,7 +120,7 @@ def used_up(plan: Mapping[str, Any]) -> str:
 
 
 def clock(epoch: float, now: datetime) -> str:
-    """A time of day, with the day where that is another one."""
+    """A time of day, with the date if it is not today."""
     at = datetime.fromtimestamp(epoch)
     if at.date() == now.date():
         return f"{at:%H:%M}"
@@ -139,7 +140,7 @@ def _bar(window: Mapping[str, Any]) -> str:
 
 
 def local(epoch: float | None) -> str:
-    """A time, as the owner's clock shows it."""
+    """A time in the local time zone."""
     if epoch is None:
         return "at an unknown time"
     return clock(epoch, datetime.now())

@@ -1,4 +1,4 @@
-"""`olp restore`: puts back what `olp backup` wrote."""
+"""`olp restore`: restore what `olp backup` wrote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.config import Here, load
 from olp.core.words import counted
 from olp.host import backup
@@ -20,12 +20,12 @@ from olp.providers import all_providers
 @click.option("--config", "config_file", metavar="FILE", help="Where the configuration belongs.")
 def command(file: str, config_file: str | None) -> None:
     """Put the backup FILE in its place. What is there is kept beside it."""
-    source, path = Path(file), house.config_path(config_file)
+    source, path = Path(file), compose.config_path(config_file)
     text = backup.config_in(source)
     if text is None:
-        config = house.read_config(config_file).config
+        config = compose.read_config(config_file).config
     else:
-        # Where the state belongs is for the configuration to say that comes with it.
+        # The configuration in the backup says where the state belongs.
         here = Here(str(path.absolute().parent), str(Path.home()))
         config = load(
             text,
@@ -34,7 +34,7 @@ def command(file: str, config_file: str | None) -> None:
             environ=os.environ,
             here=here,
         ).config
-    state = house.state_of(config)
+    state = compose.state_of(config)
     done = backup.restore(source, path, state, datetime.now())
     click.echo(f"Restored: {counted(done.files, 'file')}; what OLP keeps is in {done.state}")
     for aside in done.aside:

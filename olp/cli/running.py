@@ -1,4 +1,4 @@
-"""A server that runs: from a configuration to a port, through changes of it, to the last child."""
+"""A running server: listening, reloading the configuration, and shutting down."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from msgspec import structs
 
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.cli.metrics_site import MetricsSite
 from olp.config import Config
 from olp.errors import OLPError, StartError
@@ -27,15 +27,15 @@ from olp.runtime.tasks import Tasks
 from olp.server.app import Server
 from olp.server.door import Doors, GuardedRunner
 
-Read = Callable[[], tuple[Config, Mapping[str, house.Found]]]
-"""Reads the configuration, and looks for the CLIs; OLPError if it cannot be used."""
+Read = Callable[[], tuple[Config, Mapping[str, compose.Found]]]
+"""Reads the configuration and finds the CLIs; raises OLPError if it cannot be used."""
 
 FIXED = ("host", "port", "state_dir", "max_body_mb", "announce")
-"""Keys of [server] that only a new start can change."""
+"""Keys of [server] that only a restart can change."""
 
 
 class Running:
-    """A server that listens. `url` is its address, with the port it really got."""
+    """A server that listens. `url` is its address, with the actual port."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class Running:
         self.config = config
         self.service = service
         self.url = ""
-        self._place = folders
+        self._folders = folders
         self._log = log
         self._shown = Shown(shown) if shown else None
         self._tasks = Tasks(log)
         self._server = Server(service, config)
         self._metrics = MetricsSite(self._server.metrics_application(), self._tasks)
-        # A handler whose client has left must be cancelled, or the CLI would go on for nobody.
         self._local: LocalToken | None = None
+        # handler_cancellation: when a client disconnects, its CLI process must be killed.
         self.runner = GuardedRunner(
             self._server.application(),
             Doors(),
@@ -65,7 +65,7 @@ class Running:
         )
 
     async def listen(self) -> None:
-        """Take the port; StartError if it cannot be had."""
+        """Start listening. Raises StartError if the address is not available."""
         await self.runner.setup()
         host, port = self.config.server.host, self.config.server.port
         try:
@@ -75,59 +75,61 @@ class Running:
         actual = self.runner.addresses[0][1]
         scheme = "https" if self._shown else "http"
         self.url = f"{scheme}://{lan.url_host(host)}:{actual}"
-        self._let_owner_in(actual)
+        self._write_local_token(actual)
         if self.config.metrics.listen:
             await self._metrics.listen(self.config.metrics.listen)
             self._log.info("serving_metrics", url=self._metrics.url)
         self.service.open()
         if self.config.server.announce:
-            told = announce(host, actual, tls=self._shown is not None, log=self._log)
-            self._tasks.spawn(told, "announcement")
+            announcement = announce(host, actual, tls=self._shown is not None, log=self._log)
+            self._tasks.spawn(announcement, "announcement")
 
-    def _let_owner_in(self, port: int) -> None:
-        """Let the owner's commands on this machine ask without a key."""
+    def _write_local_token(self, port: int) -> None:
+        """Create the token with which the owner's commands on this machine authenticate."""
         try:
             own = lan.url_host(lan.reached_at(self.config.server.host))
             url = f"{'https' if self._shown else 'http'}://{own}:{port}"
-            self._local = LocalToken(self._place.state, port, url, self.config.server.tls_cert)
+            self._local = LocalToken(self._folders.state, port, url, self.config.server.tls_cert)
         except OSError as error:
             self._log.warn("no_local_token", reason=error.strerror)
             return
         self.service.people.accept_local(self._local.token)
 
     async def close(self) -> None:
-        """End every answer, and give the port back."""
+        """End all answers and close the port."""
         await self._tasks.cancel_all()
         await self.service.close()
         await self.runner.cleanup()
         await self._metrics.close()
-        # The last requests are only now over for their clients, and so for the book.
+        # The last requests have only ended now, and are written to the usage store.
         self.service.close_record()
         if self._local is not None:
             self._local.close()
 
-    def change(self, config: Config, found: Mapping[str, house.Found]) -> list[str]:
-        """Go by another configuration from the next request on; which keys need a new start.
+    def change(self, config: Config, found: Mapping[str, compose.Found]) -> list[str]:
+        """Apply another configuration from the next request on; returns the keys that need a
+        restart.
 
-        Answers under way keep their chain, and what is known of the providers is kept. OLPError
-        leaves everything as it was.
+        Answers in progress keep their chain, and the state of the providers is kept. On OLPError
+        nothing is changed.
         """
         config, late = _with_fixed(self.config, config)
         shown = shown_by(config)
         old = self.service
-        self.service = house.build(config, found, self._place, self._log, before=old)
+        self.service = compose.build(config, found, self._folders, self._log, before=old)
         self.config = config
         if self._shown is not None and shown is not None:
             self._shown.identity = shown
         self._server.use(self.service, config)
         self.service.open()
-        # Awaited by whoever waits for the new service, so that no old answer is lost at a stop.
+        # The new service awaits this task when it closes, so that a stop loses no old answer.
         self.service.tasks.spawn(old.hand_over(), "the configuration before")
         return late
 
     def reload(self, read: Read) -> str:
-        """Read the configuration again and go by it; a mistake in it is logged, and the old one
-        stays. What came of it, in a few words."""
+        """Read and apply the configuration; errors are logged and the old one stays in force.
+        Returns a short summary.
+        """
         try:
             late = self.change(*read())
         except (OLPError, OSError) as error:
@@ -139,8 +141,9 @@ class Running:
         return "reloaded" + (f"; a new start is needed for {', '.join(late)}" if late else "")
 
     async def drain(self, stop: Stop) -> None:
-        """Take no more requests, and let the answers under way end: for so long as the
-        configuration says, or until a second signal."""
+        """Stop accepting requests and wait for the answers in progress, up to `drain_s` seconds or
+        until a second signal.
+        """
         for site in list(self.runner.sites):
             await site.stop()
         drained = asyncio.ensure_future(self.service.drain(self.config.server.drain_s))
@@ -151,7 +154,7 @@ class Running:
 
 
 def _with_fixed(old: Config, new: Config) -> tuple[Config, list[str]]:
-    """`new` with what cannot change while the server runs, and which keys that left as they are."""
+    """`new` with the keys that need a restart reset, and the names of those that differ."""
     kept = {name: getattr(old.server, name) for name in FIXED}
     late = [name for name, value in kept.items() if getattr(new.server, name) != value]
     if bool(old.server.tls_cert) != bool(new.server.tls_cert):
@@ -164,24 +167,23 @@ def _with_fixed(old: Config, new: Config) -> tuple[Config, list[str]]:
 
 
 def shown_by(config: Config) -> Identity | None:
-    """The certificate that the server shows, if it has one; StartError if it cannot be used."""
+    """The server's certificate, if configured. Raises StartError if it cannot be used."""
     server = config.server
     return identity(server.tls_cert, server.tls_key) if server.tls_cert else None
 
 
 @asynccontextmanager
 async def running(
-    config: Config, found: Mapping[str, house.Found], folders: RunFolder, log: Log
+    config: Config, found: Mapping[str, compose.Found], folders: RunFolder, log: Log
 ) -> AsyncIterator[Running]:
-    """The server over an opened `place`; leaving the block ends every answer and closes it.
+    """Run a server over opened `folders`; leaving the block ends every answer and closes it.
 
-    StartError if the address cannot be had. Tests start the server here too, so that they see
-    what production does.
+    Raises StartError if the address is not available. Tests start the server here too.
     """
     shown = shown_by(config)
     if shown is not None and shown.expires_soon:
         log.warn("certificate_expires_soon", file=config.server.tls_cert, fix="olp cert")
-    server = Running(config, house.build(config, found, folders, log), folders, log, shown)
+    server = Running(config, compose.build(config, found, folders, log), folders, log, shown)
     try:
         await server.listen()
         yield server
@@ -190,13 +192,13 @@ async def running(
 
 
 async def run(server: Running, read: Read, supervisor: Supervisor, log: Log) -> None:
-    """Serve until a signal says to stop; SIGHUP reads the configuration again."""
+    """Serve until a stop signal; SIGHUP reloads the configuration."""
     stop = Stop()
     in_terminal = os.isatty(2)
 
     def reload() -> None:
         if in_terminal and not os.isatty(2):
-            stop.signalled()  # the terminal was closed, and nobody asked for anything
+            stop.signalled()  # SIGHUP because the terminal was closed
         elif not stop.first.is_set():
             supervisor.reloading()
             supervisor.ready(server.reload(read))
@@ -215,7 +217,7 @@ async def run(server: Running, read: Read, supervisor: Supervisor, log: Log) -> 
 
 
 class Stop:
-    """The two stop signals: the first asks, the second insists."""
+    """The stop signals: the first starts the drain, the second ends it."""
 
     def __init__(self) -> None:
         self.first = asyncio.Event()
@@ -225,7 +227,7 @@ class Stop:
             loop.add_signal_handler(number, self.signalled)
 
     def signalled(self) -> None:
-        """One of them came."""
+        """A stop signal arrived."""
         if self.first.is_set():
             self.second.set()
         self.first.set()

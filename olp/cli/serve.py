@@ -1,4 +1,4 @@
-"""`olp serve`: the server in this process, and what it says as it begins."""
+"""`olp serve`: run the server in this process, and print its start message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from olp import __version__
-from olp.cli import compose as house
+from olp.cli import compose
 from olp.cli.checkup import odd_here
 from olp.cli.running import Read, run, running
 from olp.config import Config, Problem
@@ -57,12 +57,12 @@ def command(
     log = Log(level=log_level)
     notes = Notes(log, demo=demo)
 
-    def read() -> tuple[Config, Mapping[str, house.Found]]:
+    def read() -> tuple[Config, Mapping[str, compose.Found]]:
         return _read(config_file, flags, notes)
 
     config, found = read()
     logging.getLogger().addHandler(Libraries(log))
-    folders = RunFolder(_state(config, demo=demo), house.state_of(config) if demo else None)
+    folders = RunFolder(_state(config, demo=demo), compose.state_of(config) if demo else None)
     swept = folders.open()
     try:
         if not demo:
@@ -70,15 +70,16 @@ def command(
         if swept:
             log.warn("swept", processes=swept)
         _watch_by_descriptor()
-        gc.freeze()  # the modules live as long as the server: not to be looked through again
+        gc.freeze()  # modules live as long as the server; exclude them from garbage collection
         asyncio.run(_serve(config, found, folders, log, read, notes))
     finally:
         folders.close()
 
 
 def _watch_by_descriptor() -> None:
-    """Have Python 3.11 watch children as later ones do by themselves, where the system can: without
-    a thread for each."""
+    """Let Python 3.11 watch child processes through pidfds, as later versions do, where supported:
+    it avoids one thread per child.
+    """
     if sys.version_info < (3, 12) and sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.close(os.pidfd_open(os.getpid()))
@@ -86,7 +87,7 @@ def _watch_by_descriptor() -> None:
 
 
 class Notes:
-    """What is odd in the configuration: told in the greeting, and after a change in the log."""
+    """Warnings about the configuration: printed at the start, and logged after a reload."""
 
     def __init__(self, log: Log, *, demo: bool) -> None:
         self.demo = demo
@@ -95,33 +96,37 @@ class Notes:
         self.first: Sequence[Problem] = ()
 
     def take(self, problems: Iterable[Problem]) -> None:
-        """What was found by one reading."""
+        """Add the warnings of one reading of the configuration."""
         if not self._greeted:
             self.first = tuple(problems)
         for problem in problems if self._greeted else ():
             self._log.warn("configuration_odd", where=problem.where, told=problem.message)
 
     def greeted(self) -> Sequence[str]:
-        """The first ones, for the greeting."""
+        """The initial warnings, as lines for the start message."""
         self._greeted = True
         return [f"WARNING: {problem}" for problem in self.first]
 
 
 def _state(config: Config, *, demo: bool) -> Path:
-    """The state folder; the demo has one of its own, so that its requests are not in the book."""
-    state = house.state_of(config)
-    return house.demo_state(state) if demo else state
+    """The state folder; the demo has one of its own, so that its requests are not in the usage
+    store.
+    """
+    state = compose.state_of(config)
+    return compose.demo_state(state) if demo else state
 
 
 def _read(
     file: str | None, flags: Mapping[tuple[str, ...], Any], notes: Notes
-) -> tuple[Config, Mapping[str, house.Found]]:
-    """The configuration and the CLIs that are here; StartError if that is nothing to serve with."""
+) -> tuple[Config, Mapping[str, compose.Found]]:
+    """The configuration and the CLIs found. Raises StartError if no CLI was found or the exposure
+    check fails.
+    """
     demo = notes.demo
-    loaded = house.read_config(file, flags)
-    config = house.with_demo(loaded.config) if demo else loaded.config
+    loaded = compose.read_config(file, flags)
+    config = compose.with_demo(loaded.config) if demo else loaded.config
     _check_exposure(config, Keyring(_state(config, demo=demo)).look())
-    found = house.find_providers(config, demo=demo)
+    found = compose.find_providers(config, demo=demo)
     if not any(item.enabled for item in found.values()):
         raise StartError(_nothing_found(found))
     notes.take([*loaded.odd, *([] if demo else odd_here(loaded, found))])
@@ -129,7 +134,7 @@ def _read(
 
 
 def _check_exposure(config: Config, ring: Ring) -> None:
-    """M4: beyond this machine only with keys, or with a loud word that says otherwise."""
+    """Listening beyond loopback requires keys or `allow_anonymous`. Raises StartError otherwise."""
     host = config.server.host
     if not (lan.is_loopback(host) or ring.on or config.server.allow_anonymous):
         raise StartError(
@@ -139,7 +144,7 @@ def _check_exposure(config: Config, ring: Ring) -> None:
         )
 
 
-def _nothing_found(found: Mapping[str, house.Found]) -> str:
+def _nothing_found(found: Mapping[str, compose.Found]) -> str:
     lines = ["no CLI was found on PATH. Install one of them:"]
     lines += [
         f"  {item.provider.info.title:14} {item.provider.info.install}"
@@ -151,7 +156,7 @@ def _nothing_found(found: Mapping[str, house.Found]) -> str:
 
 async def _serve(
     config: Config,
-    found: Mapping[str, house.Found],
+    found: Mapping[str, compose.Found],
     folders: RunFolder,
     log: Log,
     read: Read,
@@ -169,7 +174,7 @@ async def _serve(
 
 def _greet(
     url: str,
-    found: Mapping[str, house.Found],
+    found: Mapping[str, compose.Found],
     service: Service,
     config: Config,
     notes: Notes,
@@ -209,7 +214,7 @@ def _about_keys(ring: Ring, config: Config) -> list[str]:
     ]
 
 
-def _described(item: house.Found) -> str:
+def _described(item: compose.Found) -> str:
     if not item.enabled and item.command is not None:
         return "switched off"
     if item.command is None:

@@ -1,4 +1,4 @@
-"""`olp service`: OLP as a service of the user that is logged in."""
+"""`olp service`: run OLP as a service of the current user."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pathlib import Path
 
 import click
 
-from olp.cli import client
-from olp.cli import compose as house
+from olp.cli import client, compose
 from olp.cli.groups import Group
 from olp.config import Config
 from olp.errors import OLPError
@@ -40,8 +39,8 @@ def install(config_file: str | None, dry_run: bool) -> None:
 
     PATH is taken from this shell, so that the service finds the CLIs that you find.
     """
-    config = house.read_config(config_file).config
-    path = house.config_path(config_file).absolute()
+    config = compose.read_config(config_file).config
+    path = compose.config_path(config_file).absolute()
     drain_s = config.server.drain_s
     job = unit.job(os.environ, path, drain_s, Path.home(), named=path.exists())
     file = _file()
@@ -54,7 +53,7 @@ def install(config_file: str | None, dry_run: bool) -> None:
     if MAC and file.exists():
         run(unit.launchd_undo(os.getuid())[0])
     _write(file, text)
-    _all(commands)
+    _run_all(commands)
     click.echo(f"Written and started: {file}")
     _hints(job)
 
@@ -71,9 +70,9 @@ def uninstall(dry_run: bool) -> None:
     if not file.exists():
         raise OLPError(f"no service is installed: there is no {file}")
     for argv in commands:
-        code, told = run(argv)
+        code, output = run(argv)
         if code:
-            click.echo(f"{shlex.join(argv)}: {told}", err=True)
+            click.echo(f"{shlex.join(argv)}: {output}", err=True)
     file.unlink()
     if not MAC:
         run(("systemctl", "--user", "daemon-reload"))
@@ -117,17 +116,17 @@ def _write(file: Path, text: str) -> None:
         raise OLPError(f"{file} cannot be written: {error.strerror}") from None
 
 
-def _all(commands: Sequence[tuple[str, ...]]) -> None:
+def _run_all(commands: Sequence[tuple[str, ...]]) -> None:
     for argv in commands:
-        code, told = run(argv)
+        code, output = run(argv)
         if code:
             why = " (is this a login without a session of its own, such as sudo or su?)"
-            hint = why if "bus" in told.lower() else ""
-            raise OLPError(f"{shlex.join(argv)} failed: {told or code}{hint}")
+            hint = why if "bus" in output.lower() else ""
+            raise OLPError(f"{shlex.join(argv)} failed: {output or code}{hint}")
 
 
 def _missing_clis(config: Config, path: str) -> None:
-    found = house.find_providers(config)
+    found = compose.find_providers(config)
     if not any(item.enabled for item in found.values()):
         raise OLPError("no CLI is found on this PATH, and the service would find none: " + path)
 
@@ -151,12 +150,12 @@ def _hints(job: unit.Job) -> None:
 
 
 def _systemd_state() -> Mapping[str, object]:
-    """What systemd says of it."""
+    """The service's state according to systemd."""
     names = ("ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "StatusText")
-    code, told = run(("systemctl", "--user", "show", unit.NAME, f"--property={','.join(names)}"))
-    values = dict(line.partition("=")[::2] for line in told.splitlines()) if code == 0 else {}
+    code, output = run(("systemctl", "--user", "show", unit.NAME, f"--property={','.join(names)}"))
+    values = dict(line.partition("=")[::2] for line in output.splitlines()) if code == 0 else {}
     return {
-        "state": f"{values['ActiveState']} ({values['SubState']})" if values else told,
+        "state": f"{values['ActiveState']} ({values['SubState']})" if values else output,
         "at boot or login": values.get("UnitFileState") or None,
         "process": values.get("MainPID"),
         "restarts": values.get("NRestarts"),
@@ -166,17 +165,17 @@ def _systemd_state() -> Mapping[str, object]:
 
 
 def _lingers() -> bool | None:
-    """Whether the user's services run without a login; None if that cannot be told."""
-    code, told = run(("loginctl", "show-user", getpass.getuser(), "--property=Linger", "--value"))
+    """Whether the user's services run without a login session; None if unknown."""
+    code, output = run(("loginctl", "show-user", getpass.getuser(), "--property=Linger", "--value"))
     if code == 0:
-        return told == "yes"
+        return output == "yes"
     return Path("/var/lib/systemd/linger", getpass.getuser()).exists() or None
 
 
 def _launchd_state() -> Mapping[str, object]:
-    code, told = run(("launchctl", "print", f"gui/{os.getuid()}/{unit.LABEL}"))
+    code, output = run(("launchctl", "print", f"gui/{os.getuid()}/{unit.LABEL}"))
     wanted = ("state", "pid", "last exit code")
-    lines = (line.strip().partition(" = ") for line in told.splitlines())
+    lines = (line.strip().partition(" = ") for line in output.splitlines())
     return {n: v for n, _, v in lines if n in wanted} if code == 0 else {"state": "not loaded"}
 
 

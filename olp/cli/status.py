@@ -1,4 +1,4 @@
-"""`olp status`: the running server on one screen."""
+"""`olp status`: the state of the running server on one screen."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 
 import click
 
-from olp.cli import client
-from olp.cli import usage_store as book
+from olp.cli import client, usage_store
 from olp.cli.quota import pictures, used_up
 from olp.core.words import counted
 from olp.errors import OLPError
 
 FAILURES = 5
-"""Requests that went wrong, the last ones."""
+"""The number of recent failures shown."""
 
 
 @click.command("status")
@@ -29,12 +28,12 @@ def command(config_file: str | None, as_json: bool, port: int | None, url: str |
 
 
 def look(link: client.Link) -> dict[str, Any]:
-    """The server's report, and the last requests in the book that went wrong."""
+    """The server's health report, and the last failed requests of the request log."""
     health = link.call("/health")
     try:
-        failures = book.open_book(link.state).requests(limit=FAILURES, in_vain=True)
+        failures = usage_store.open_book(link.state).requests(limit=FAILURES, in_vain=True)
     except OLPError:
-        failures = []  # the report says what is wrong with the book
+        failures = []  # the health report contains the store's problem
     return {**health, "url": link.url, "last_failures": failures}
 
 
@@ -76,7 +75,7 @@ def _live(live: Sequence[Mapping[str, Any]]) -> list[str]:
 def _failures(failures: Sequence[dict[str, Any]]) -> list[str]:
     if not failures:
         return ["Nothing went wrong lately."]
-    return ["Last failures", *(f"  {book.brief(row)}" for row in reversed(failures))]
+    return ["Last failures", *(f"  {usage_store.brief(row)}" for row in reversed(failures))]
 
 
 def _state(provider: Mapping[str, Any]) -> str:
@@ -96,7 +95,7 @@ def _state(provider: Mapping[str, Any]) -> str:
 
 
 def _word(provider: Mapping[str, Any]) -> str:
-    """How it is, in a word or two. A plan that is used up is no fault of anybody's."""
+    """The provider's state in a word or two. An exhausted plan is not shown as a failure."""
     code = (provider["last_failure"] or {}).get("code")
     if provider["state"] == "failing" and code == "QUOTA_EXHAUSTED":
         return used_up(provider["quota"])

@@ -1,4 +1,4 @@
-"""`olp top`: `olp status`, over and over."""
+"""`olp top`: refresh `olp status` continuously."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from olp.cli.status import look, screen
 from olp.errors import OLPError
 
 REFRESH_S = 1.0
-"""Seconds from one look to the next."""
+"""Seconds between refreshes."""
 
 
 @click.command("top")
@@ -24,7 +24,7 @@ def command(config_file: str | None, port: int | None, url: str | None) -> None:
     if not sys.stdout.isatty():
         click.echo("\n".join(screen(look(link))))
         return
-    look(link)  # a server that is not there is an error, and one that goes away later is not
+    look(link)  # a missing server is an error now, but not later
     try:
         _watch(link)
     except KeyboardInterrupt:

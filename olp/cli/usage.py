@@ -1,4 +1,4 @@
-"""`olp usage`: who used how much."""
+"""`olp usage`: report usage by person, model and so on."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ from typing import Any
 
 import click
 
-from olp.cli import client
-from olp.cli import usage_store as book
+from olp.cli import client, usage_store
 from olp.core.words import counted
 from olp.runtime.usage.report import BY, SINCE, By
 
 BAR = 20
-"""Characters of the longest bar."""
+"""Width of the longest bar, in characters."""
 
 ESTIMATE = "cost is an estimate, as the CLIs state it: a subscription is not paid by the token"
 
 
 @click.command("usage")
 @click.option("--by", type=click.Choice(BY), default="person", show_default=True)
-@click.option("--since", default=SINCE, show_default=True, help=book.SINCE)
+@click.option("--since", default=SINCE, show_default=True, help=usage_store.SINCE)
 @click.option("--until", help="The last day or the time where it ends.")
 @click.option("--person", metavar="NAME", help="Only this person.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -42,49 +41,51 @@ def command(
     """Show who used how much of what: requests, tokens, and what the CLIs say it would cost."""
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
-    report = book.open_book(book.state_in_use(client.configured(config_file)))
-    told = report.told(by, book.span_of(since, until), book.persons_of(report, person))
+    report = usage_store.open_book(usage_store.state_in_use(client.configured(config_file)))
+    result = report.told(
+        by, usage_store.span_of(since, until), usage_store.persons_of(report, person)
+    )
     if as_json:
-        click.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(result, indent=2, ensure_ascii=False))
     elif as_csv:
-        _write_csv(told)
+        _write_csv(result)
     else:
-        _show(told)
+        _show(result)
 
 
-def _write_csv(told: Mapping[str, Any]) -> None:
-    writer = csv.DictWriter(sys.stdout, ["name", *told["total"]], lineterminator="\n")
+def _write_csv(result: Mapping[str, Any]) -> None:
+    writer = csv.DictWriter(sys.stdout, ["name", *result["total"]], lineterminator="\n")
     writer.writeheader()
-    # A name that a spreadsheet would take for a formula must not become one.
-    writer.writerows({**group, "name": _plain(group["name"])} for group in told["groups"])
+    # A spreadsheet must not interpret a name as a formula.
+    writer.writerows({**group, "name": _plain(group["name"])} for group in result["groups"])
 
 
 def _plain(name: str) -> str:
     return f"'{name}" if name[:1] in ("=", "+", "-", "@") else name
 
 
-def _show(told: Mapping[str, Any]) -> None:
+def _show(result: Mapping[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # A pipe has no width, and a line that is cut in two cannot be read by a program.
+    # A pipe has no width, and broken lines cannot be parsed by a program.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-    console.print(f"Usage by {told['by']}, {_when(told)}")
-    if not told["groups"]:
+    console.print(f"Usage by {result['by']}, {_when(result)}")
+    if not result["groups"]:
         console.print("Nothing was asked in that time.")
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_footer=True)
-    table.add_column(told["by"], footer="total", no_wrap=True)
+    table.add_column(result["by"], footer="total", no_wrap=True)
     table.add_column("")
-    total = _cells(told["total"])
+    total = _cells(result["total"])
     for title, cell in zip(TITLES, total, strict=True):
         table.add_column(title, footer=cell, justify="right", no_wrap=True)
-    most = max(group["requests"] for group in told["groups"])
-    for group in told["groups"]:
+    most = max(group["requests"] for group in result["groups"])
+    for group in result["groups"]:
         table.add_row(Text(group["name"]), Text(_bar(group, most), "cyan"), *_cells(group))
     console.print(table)
-    for line in _footnotes(told["total"]):
+    for line in _footnotes(result["total"]):
         console.print(line, style="dim")
 
 
@@ -118,8 +119,8 @@ def _short(number: int) -> str:
     return f"{number:,}"
 
 
-def _when(told: Mapping[str, Any]) -> str:
-    since, until = told["since"], told["until"]
+def _when(result: Mapping[str, Any]) -> str:
+    since, until = result["since"], result["until"]
     begins = f"since {_moment(since)}" if since else "since the beginning"
     if not until:
         return begins

@@ -1,4 +1,4 @@
-"""The book as the commands read it: straight from its file, whether a server runs or not."""
+"""Access to the usage store for commands: read from the file, whether a server runs or not."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from olp.cli import client
-from olp.cli import compose as house
+from olp.cli import client, compose
 from olp.config import Config
 from olp.core.keys.time_range import TimeRange, time_range
 from olp.errors import OLPError
@@ -22,9 +21,9 @@ SINCE = "Since when: 7d, 12h, today, 2026-11-01, 2026-11-01T18:00 or all."
 
 
 def state_in_use(config: Config) -> Path:
-    """The folder of the configured house; that of the demo while only the demo runs."""
-    state = house.state_of(config)
-    demo = house.demo_state(state)
+    """The configured state folder, or the demo's while only the demo runs."""
+    state = compose.state_of(config)
+    demo = compose.demo_state(state)
     if in_use(state) or not in_use(demo):
         return state
     client.warn("this is the book of the demo, which runs now")
@@ -32,7 +31,7 @@ def state_in_use(config: Config) -> Path:
 
 
 def open_book(state: Path) -> UsageReport:
-    """The accounts in the folder `state`; OLPError if they cannot be read."""
+    """The report on the usage store in the folder `state`. Raises OLPError if it cannot be read."""
     names = {key.id: key.name for key in Keyring(state).look().keys}
     report = UsageReport(UsageStore(state / "olp.db"), names)
     if report.problem:
@@ -41,7 +40,7 @@ def open_book(state: Path) -> UsageReport:
 
 
 def span_of(since: str | None, until: str | None = None) -> TimeRange:
-    """The time that the options ask for."""
+    """The time range of the options."""
     try:
         return time_range(since, until, datetime.now())
     except ValueError as error:
@@ -49,7 +48,7 @@ def span_of(since: str | None, until: str | None = None) -> TimeRange:
 
 
 def persons_of(report: UsageReport, name: str | None) -> list[str] | None:
-    """The ids of the person who is called `name`; None for everybody."""
+    """The ids of the person named `name`; None for all persons."""
     if name is None:
         return None
     if ids := report.ids(name):

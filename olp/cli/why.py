@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from olp.cli import client
-from olp.cli import usage_store as book
+from olp.cli import client, usage_store
 from olp.errors import OLPError
 from olp.runtime.usage.report import UsageReport
 from olp.runtime.usage.store import UsageStore
@@ -26,24 +25,26 @@ def command(request_id: str | None, last: bool, config_file: str | None, as_json
     request."""
     if request_id is not None and last:
         raise click.UsageError("give a request id or --last, not both")
-    store = UsageStore(book.state_in_use(client.configured(config_file)) / "olp.db")
+    store = UsageStore(usage_store.state_in_use(client.configured(config_file)) / "olp.db")
     trace = store.trace(request_id)
     if trace is None and store.problem:
         raise OLPError(f"the record cannot be read: {store.problem}")
     if trace is None:
-        _tell_line(store, request_id, as_json)
+        _print_entry(store, request_id, as_json)
         return
     click.echo(json.dumps(trace, indent=2) if as_json else "\n".join(told(trace)))
 
 
-def _tell_line(store: UsageStore, request_id: str | None, as_json: bool) -> None:
-    """Of what was refused, shared another's answer or is long ago, the book has a line."""
+def _print_entry(store: UsageStore, request_id: str | None, as_json: bool) -> None:
+    """Print the request log's entry: rejected requests, those that shared an answer, and old ones
+    have no trace.
+    """
     found = UsageReport(store).requests(request_id=request_id) if request_id else []
     if not found:
         if request_id is None:
             raise OLPError("no request is on record yet")
         raise OLPError("no such request is on record; the traces of the last 1,000 are kept")
-    line = json.dumps(found[0], indent=2) if as_json else book.brief(found[0])
+    line = json.dumps(found[0], indent=2) if as_json else usage_store.brief(found[0])
     click.echo(line)
 
 

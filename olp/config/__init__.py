@@ -1,7 +1,7 @@
-"""The whole configuration: its shape, its strict reading, and where each value came from.
+"""The configuration: its schema, strict parsing, and the source of each value.
 
-Nothing here opens a file. `schema` is the shape, `load` turns text into it or says all that is
-wrong and in which lines, `render` writes the commented template.
+Nothing here opens a file. `schema` defines the options, `load` parses text and reports all problems
+with their lines, `render` writes the commented template.
 """
 
 from olp.config.background import BackgroundConfig, BackgroundShape

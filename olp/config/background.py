@@ -1,4 +1,4 @@
-"""How jobs that chat programs send on their own are told from what a person asks."""
+"""Configuration of how background requests of chat programs are recognized."""
 
 from __future__ import annotations
 

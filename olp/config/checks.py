@@ -1,6 +1,5 @@
-"""What no type can say: values that contradict each other, and values that are surely not meant.
-
-The first are wrong. The second are only odd: they work, but not as their owner thinks.
+"""Checks beyond types: contradictory values, which are errors, and values that are probably not
+intended, which are warnings.
 """
 
 from __future__ import annotations
@@ -26,29 +25,29 @@ _ORIGIN = re.compile(r"https?://[^/\s?#]+/?|\*|null|[a-z][a-z0-9+.-]*://\S*")
 
 @dataclass(slots=True)
 class Findings:
-    """What was found so far. `where` knows the place of a key."""
+    """The problems found so far. `where` returns the location of a key."""
 
     where: Callable[[Path], str]
     wrong: list[Problem] = field(default_factory=list)
     odd: list[Problem] = field(default_factory=list)
 
     def is_wrong(self, message: str, path: Path) -> None:
-        """It cannot be used."""
+        """Add an error."""
         self.wrong.append(Problem(message, self.where(path)))
 
     def is_odd(self, message: str, path: Path) -> None:
-        """It is surely not meant."""
+        """Add a warning."""
         self.odd.append(Problem(message, self.where(path)))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What was probably meant by `name`, or all that there is."""
+    """A hint for the message: the name nearest to `name`, or all known names."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(known))}"
 
 
 def check(config: Config, providers: Sequence[str], found: Findings) -> Config:
-    """Look at the whole; what of it can be used."""
+    """Check the whole configuration; returns the part that can be used."""
     server = _check_server(config.server, found)
     chains = {n: c for n, c in config.chains.items() if _check_chain(n, c, providers, found)}
     _check_models(config, found)
@@ -78,17 +77,17 @@ def _check_server(server: ServerConfig, found: Findings) -> ServerConfig:
         good = structs.replace(good, host=ServerConfig().host)
     for name in server.allowed_hosts:
         if host_problem(name):
-            told = "no client ever sends it; write a name alone, without http:// and port"
-            found.is_odd(f"server.allowed_hosts: {name!r}: {told}", ("server", "allowed_hosts"))
+            message = "no client ever sends it; write a name alone, without http:// and port"
+            found.is_odd(f"server.allowed_hosts: {name!r}: {message}", ("server", "allowed_hosts"))
     for origin in server.cors_origins:
         if not _ORIGIN.fullmatch(origin):
-            told = "no browser ever sends it; write it as http://HOST:PORT, without a path"
-            found.is_odd(f"server.cors_origins: {origin!r}: {told}", ("server", "cors_origins"))
+            message = "no browser ever sends it; write it as http://HOST:PORT, without a path"
+            found.is_odd(f"server.cors_origins: {origin!r}: {message}", ("server", "cors_origins"))
     return good
 
 
 def host_problem(host: str) -> str | None:
-    """Why `host` is no name and no address of a machine."""
+    """Why `host` is neither a host name nor an address, or None."""
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", host)
     bare = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*://|/.*$", "", host)
     found = re.fullmatch(r"(\[[^\]]*\]|[^:]*):(\d+)", bare)
@@ -140,11 +139,11 @@ def _chain_problems(name: str, hops: Sequence[str], providers: Sequence[str]) ->
             yield f"{text} stands in it twice"
 
 
-# --- the rest ----------------------------------------------------------------------------------
+# --- other options -----------------------------------------------------------------------------
 
 
 def _check_models(config: Config, found: Findings) -> None:
-    """A model id goes into a CLI's arguments, and must not be able to look like a flag there."""
+    """A model id becomes a CLI argument, and must not look like a flag."""
     for name, options in config.providers.items():
         given = {"models": options.models, "default_model": (options.default_model,)}
         for key, ids in given.items():
@@ -160,23 +159,23 @@ def _check_background(config: Config, providers: Sequence[str], found: Findings)
     direct = hop is not None and hop.provider in providers
     if name and name not in (*config.chains, "auto") and not direct:
         known = nearest(name, (*config.chains, "auto"))
-        told = f"routing.background: no chain {name!r}{known}"
-        found.is_wrong(told, ("routing", "background"))
+        message = f"routing.background: no chain {name!r}{known}"
+        found.is_wrong(message, ("routing", "background"))
     for index, shape in enumerate(config.background.shapes):
-        place = ("background", "shapes", str(index))
+        path = ("background", "shapes", str(index))
         if not (shape.system or shape.user):
-            told = f"background.shapes: {shape.name!r} has neither a system nor a user pattern"
-            found.is_wrong(told, place)
+            message = f"background.shapes: {shape.name!r} has neither a system nor a user pattern"
+            found.is_wrong(message, path)
         for key in ("system", "user"):
             try:
                 regex.compile(getattr(shape, key), regex.IGNORECASE)
             except regex.error as error:
-                told = f"background.shapes: {key} is no regular expression: {error}"
-                found.is_wrong(told, (*place, key))
+                message = f"background.shapes: {key} is no regular expression: {error}"
+                found.is_wrong(message, (*path, key))
 
 
 def _check_thresholds(config: Config, found: Findings) -> None:
-    """A share is easily taken for a percentage, and then a provider is hardly ever asked."""
+    """Warn about fractions in place of percentages: the provider would hardly ever be used."""
     tables: Mapping[Path, object] = {
         **{("chains", name): chain for name, chain in config.chains.items()},
         **{("providers", name): options for name, options in config.providers.items()},
@@ -186,5 +185,5 @@ def _check_thresholds(config: Config, found: Findings) -> None:
             value = getattr(limits, key) if isinstance(limits, Thresholds) else None
             if value is not None and value < 1:
                 meant = f"; did you mean {value * 100:g}?" if value >= 0.01 else ""
-                told = f"{value:g} means {value:g} %, so it is skipped nearly always{meant}"
-                found.is_odd(f"{'.'.join((*path, key))}: {told}", (*path, key))
+                message = f"{value:g} means {value:g} %, so it is skipped nearly always{meant}"
+                found.is_odd(f"{'.'.join((*path, key))}: {message}", (*path, key))

@@ -1,4 +1,4 @@
-"""Guesses what was meant by a line that is no TOML."""
+"""Guesses what was meant by a line that is not valid TOML."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ODD_SPACES = re.compile(
     "[\u00a0\u00ad\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff]"
 )
 _KEY_IS = r"^(\s*[\w.\"-]+\s*=\s*)"
-"""A key and its equals sign, at the beginning of a line."""
+"""A key and its equals sign at the beginning of a line."""
 
 _WORDS = re.compile(_KEY_IS + r"(true|false)(\s*(?:#.*)?)$", re.I)
 _SWITCH = re.compile(_KEY_IS + r"(yes|no|on|off)(\s*(?:#.*)?)$", re.I)
@@ -31,11 +31,11 @@ _BEHIND = re.compile(r"^(\s*[^\"'#=]+=\s*(?:\"[^\"]*\"|'[^']*'|[^\"'#;\s]+))\s+(
 _REMARK = re.compile(r"^(\s*)(//|;|--|/\*|!|REM )(.*)$")
 
 Fix = Callable[[str], tuple[str, str] | None]
-"""From a line to what was probably meant, and what to say; None if it does not look like that."""
+"""Returns the probably intended line and a message, or None if the fix does not apply."""
 
 
 def guesses(line: str) -> Iterator[tuple[str, str]]:
-    """Each likely fault alone, and then all of them together."""
+    """Candidate fixes for a line: each one alone, then all of them combined."""
     for fix in _FIXES:
         if found := fix(line):
             yield found
@@ -54,8 +54,8 @@ def _curly(line: str) -> tuple[str, str] | None:
 
 def _spaces(line: str) -> tuple[str, str] | None:
     found = _ODD_SPACES.search(line)
-    told = "an invisible character (U+{:04X}) is in this line; type it again"
-    return (_ODD_SPACES.sub(" ", line), told.format(ord(found[0]))) if found else None
+    message = "an invisible character (U+{:04X}) is in this line; type it again"
+    return (_ODD_SPACES.sub(" ", line), message.format(ord(found[0]))) if found else None
 
 
 def _truth(line: str) -> tuple[str, str] | None:
@@ -158,10 +158,10 @@ _FIXES: tuple[Fix, ...] = (
     *(_spaces, _curly, _remark, _header, _truth, _number, _colon, _end, _list),
     *(_bare, _items, _comma, _quote, _backslash),
 )
-"""In the order in which they are tried: what is surer comes first."""
+"""In order of precedence: the most reliable fixes come first."""
 
 
 def open_lists(line: str) -> int:
-    """How many lists `line` opens and does not close."""
+    """How many lists `line` opens without closing them."""
     bare = re.sub(r"\"[^\"]*\"|'[^']*'|#.*", "", line)
     return bare.count("[") - bare.count("]")

@@ -1,8 +1,7 @@
-"""Finds the line of a TOML text in which a value is written.
+"""Finds the line of a TOML document on which a value is set.
 
-The standard library's parser does not say where a value stood, and a message without a line is
-half a message. This is a scan for table headers and keys, not a second parser: where it cannot
-tell, it answers with the nearest enclosing table.
+tomllib does not report positions. This is a scan for table headers and keys, not a second parser:
+where it cannot determine the line it returns that of the nearest enclosing table.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ _ASSIGN = re.compile(
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines as an editor shows them, whatever they end with. The mark that some editors put at
-    the beginning of a file is no part of the first."""
+    """The lines of a text with any line ending, without a byte order mark."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -28,8 +26,9 @@ def _parts(dotted: str) -> tuple[str, ...]:
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    """The line (from 1) where `path` is set, or its nearest enclosing key or table; else None.
-    The tables of a list, `[[name]]`, are called by their number, from 0."""
+    """The line number (from 1) where `path` is set, or that of its nearest enclosing key or table;
+    else None. Tables in an array, `[[name]]`, are addressed by index, from 0.
+    """
     wanted = tuple(path)
     best: tuple[int, int] | None = None
     table: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""From texts to a `Config`: the layers, the strict check, and the provenance of each value.
+"""Parses a configuration into a `Config`: layers, strict checks, and the source of each value.
 
 A value comes from a flag, else the environment (`OLP_SECTION_KEY`), else the file, else its
-default. A key that nobody knows, a wrong type or an impossible value is a `ConfigError` that names
-the file, the line and the nearest valid key; all that is wrong is told at once.
+default. An unknown key, a wrong type or an impossible value is a `ConfigError` with the file, the
+line and the nearest valid key; all errors are reported together.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ from olp.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration. `sources` says where each value that is not a default came from. `wrong` is
-    what cannot be used and was left out, `odd` what is surely not meant."""
+    """A parsed configuration.
+
+    `sources` maps keys that are not defaults to where they were set. `wrong` are errors, whose
+    values were left out; `odd` are warnings.
+    """
 
     config: Config
     sources: Mapping[Path, str]
@@ -36,14 +39,14 @@ class Loaded:
     odd: Sequence[Problem] = ()
 
     def checked(self) -> Loaded:
-        """The same; ConfigError with everything that is wrong, if anything is."""
+        """Return self. Raises ConfigError with all errors, if there are any."""
         if self.wrong:
             raise ConfigError.of([(problem.message, problem.where) for problem in self.wrong])
         return self
 
 
 def load(text: str, **more: Any) -> Loaded:
-    """Read one configuration, as `look` does; ConfigError if anything in it is wrong."""
+    """Parse a configuration like `look`. Raises ConfigError if there are errors."""
     return look(text, **more).checked()
 
 
@@ -56,8 +59,11 @@ def look(
     flags: Mapping[Path, Any] | None = None,
     here: Here | None = None,
 ) -> Loaded:
-    """Read what can be read of one configuration. `providers` are the CLIs this program can drive;
-    `here` says what paths in it begin from."""
+    """Parse a configuration as far as possible.
+
+    `file` is its name for messages, `providers` are the names of known providers, `here` is the
+    base of relative paths.
+    """
     raw: dict[str, Any] = {}
     sources: dict[Path, str] = {}
     found = Findings(_Where(text, file, sources))
@@ -92,13 +98,13 @@ class _Where:
             if source and (cut == len(path) or not source.startswith(f"{self.file}:")):
                 return source
             if source:
-                break  # one of several in a list, perhaps: its own line is nearer
+                break  # perhaps one of several in a list, whose own line is more precise
         line = line_of(self.text, path)
         return f"{self.file}:{line}" if line else self.file
 
 
 def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """By their lines, each once; what stands in no file is first."""
+    """Without duplicates and sorted by line; those without a line come first."""
 
     def line(problem: Problem) -> int:
         number = problem.where.rpartition(":")[2]
@@ -122,7 +128,7 @@ def _set(
     for key in path[:-1]:
         inner = here.setdefault(key, {})
         if not isinstance(inner, dict):
-            return  # what stands there is wrong, and the check will say so
+            return  # the value there is invalid, which a later check reports
         here = inner
     here[path[-1]] = value
     sources[path] = source
@@ -151,14 +157,14 @@ def _known(given: object, known: Sequence[str], path: Path, found: Findings) -> 
     if not isinstance(given, dict):
         return
     for key in [key for key in given if key not in known]:
-        place = f"in [{'.'.join(path)}]" if path else "at the top level"
-        told = f"unknown key {key!r} {place}{_elsewhere(key, path) or nearest(key, known)}"
-        found.is_wrong(told, (*path, key))
+        where = f"in [{'.'.join(path)}]" if path else "at the top level"
+        message = f"unknown key {key!r} {where}{_elsewhere(key, path) or nearest(key, known)}"
+        found.is_wrong(message, (*path, key))
         del given[key]
 
 
 def _elsewhere(key: str, path: Path) -> str:
-    """The table that a key belongs into, if it stands outside of it."""
+    """A hint at the table that a misplaced key belongs to."""
     homes = [name for name, kind in sections().items() if key in kind.__struct_fields__]
     if key in ProviderConfig.__struct_fields__ and not homes:
         homes = ["providers.NAME"]
@@ -169,7 +175,7 @@ def _elsewhere(key: str, path: Path) -> str:
 
 
 def _convert(raw: Mapping[str, Any], found: Findings) -> Config:
-    """The whole, value by value; what is wrong keeps its default."""
+    """Convert value by value; an invalid one keeps its default."""
     about = described()
     whole: dict[str, Any] = {}
     for name, kind in sections().items():

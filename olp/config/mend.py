@@ -1,9 +1,9 @@
-"""Reads TOML as people write it, and says what is wrong with it in their words.
+"""Parses TOML tolerantly, with error messages for users.
 
-The standard library's parser stops at the first fault and names it in the words of its grammar.
-Here each fault is looked at together with its line: what was probably meant is tried, and if the
-text can be read further with it, that is what the message says, and the reading goes on. So all
-faults are told at once, and what is right in the file can be used in spite of them.
+tomllib stops at the first error and describes it in terms of its grammar. Here each error is looked
+at together with its line: likely intended texts are tried, and if parsing gets further with one,
+the message suggests it and parsing continues. So all errors are reported at once, and the valid
+rest of the file can be used.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from olp.config.lines import lines_of
 from olp.config.problem import shown
 
 MAX_FAULTS = 50
-"""Faults that are told of one text."""
+"""The most errors reported for one text."""
 
 _AGAIN = "olp-again-"
-"""Begins the names under which a table that stands there a second time is read."""
+"""Prefix of the names under which a repeated table is parsed."""
 
 _KEY = re.compile(r"^\s*([\w.\"-]+)\s*=")
 
 
 @dataclass(slots=True)
 class Mended:
-    """What could be read. `faults` are lines (from 1) and what is wrong there."""
+    """The parsed tree. `faults` are pairs of a line number (from 1) and a message."""
 
     tree: dict[str, Any]
     faults: list[tuple[int, str]] = field(default_factory=list)
 
 
 def mended(text: str) -> Mended:
-    """Everything that can be read of `text`."""
+    """Parse everything that can be parsed of `text`."""
     lines = lines_of(text)
     if text.lstrip("\ufeff \t\r\n").startswith("{"):
         return Mended({}, [(1, "this looks like JSON, and the file is TOML: see olp.toml")])
@@ -56,7 +56,7 @@ def mended(text: str) -> Mended:
 
 
 def _parsed(lines: list[str]) -> tuple[dict[str, Any], tuple[int, str] | None]:
-    """The tree, or nothing of it, and then the line (from 1) and the parser's words."""
+    """The tree; or an empty one, with the line (from 1) and the message of the parser's error."""
     try:
         return tomllib.loads("\n".join(lines) + "\n"), None
     except tomllib.TOMLDecodeError as error:
@@ -67,21 +67,21 @@ def _parsed(lines: list[str]) -> tuple[dict[str, Any], tuple[int, str] | None]:
         return {}, (1, "it is nested without end")
 
 
-# --- one fault ---------------------------------------------------------------------------------
+# --- a single error ----------------------------------------------------------------------------
 
 
-def _repair(lines: list[str], at: int, said: str) -> tuple[int, str, list[str] | None]:
-    """Where the fault is, what to say, and the lines with which the reading goes on."""
-    if found := _unclosed(lines, at, said):
+def _repair(lines: list[str], at: int, error: str) -> tuple[int, str, list[str] | None]:
+    """The line of the error, a message, and repaired lines with which to continue, or None."""
+    if found := _unclosed(lines, at, error):
         return found
     if found := _braces(lines, at):
         return found
     line = lines[at - 1]
-    for fixed, message in () if said.startswith("Cannot") else guesses(line):
+    for fixed, message in () if error.startswith("Cannot") else guesses(line):
         changed = [*lines[: at - 1], fixed, *lines[at:]]
         if _gets_past(changed, at):
             return at, message if fixed[:1] == "," else shown(message, fixed), changed
-    message, instead = _plain(line, said)
+    message, instead = _plain(line, error)
     changed = [*lines[: at - 1], instead.format(at), *lines[at:]]
     return at, message, changed if _gets_past(changed, at) else None
 
@@ -91,8 +91,8 @@ def _gets_past(lines: list[str], at: int) -> bool:
     return fault is None or fault[0] > at
 
 
-def _unclosed(lines: list[str], at: int, said: str) -> tuple[int, str, list[str] | None] | None:
-    """A list that was not closed: the parser notices that a line or a file later."""
+def _unclosed(lines: list[str], at: int, error: str) -> tuple[int, str, list[str] | None] | None:
+    """A list that was not closed, which the parser notices a line or a file later."""
     begin = next((n for n in range(at, 0, -1) if _KEY.match(lines[n - 1])), 0)
     above = next((n for n in range(at - 1, 0, -1) if _KEY.match(lines[n - 1])), 0)
     for first in (begin, above):
@@ -110,7 +110,7 @@ def _unclosed(lines: list[str], at: int, said: str) -> tuple[int, str, list[str]
 
 
 def _braces(lines: list[str], at: int) -> tuple[int, str, list[str] | None] | None:
-    """A table in braces that goes over several lines."""
+    """An inline table that spans several lines."""
     first = next((n for n in range(at, 0, -1) if _KEY.match(lines[n - 1])), at)
     if not re.search(r"=\s*\{[^}]*$", lines[first - 1]):
         return None
@@ -127,19 +127,19 @@ def _before_comment(line: str, more: str) -> str:
     return f"{quoted[1].rstrip()}{more}{quoted[2] or ''}" if quoted else line.rstrip() + more
 
 
-# --- what cannot be guessed --------------------------------------------------------------------
+# --- errors without a fix ----------------------------------------------------------------------
 
 
-def _plain(line: str, said: str) -> tuple[str, str]:
-    """What to say, and what to read in the line's place."""
+def _plain(line: str, error: str) -> tuple[str, str]:
+    """A message, and a line to parse in place of this one."""
     key = _KEY.match(line)
-    if said.startswith("Cannot declare"):
+    if error.startswith("Cannot declare"):
         name = line.split("#")[0].strip()
         path = re.sub(r"[\[\]\s]", "", name)
         return f"{name} appears twice: put all its keys under the first one", (
             f'["{_AGAIN}{{}}".{path}]'
         )
-    if said.startswith(("Cannot overwrite", "Cannot mutate")) and key:
+    if error.startswith(("Cannot overwrite", "Cannot mutate")) and key:
         return f"{key[1]} is set twice", "#"
     if key and not line.partition("=")[2].split("#")[0].strip():
         return f"{key[1]} has no value", "#"
@@ -147,10 +147,10 @@ def _plain(line: str, said: str) -> tuple[str, str]:
         return "this is neither KEY = VALUE nor the name of a table in brackets", "#"
     if header := re.match(r"\s*(\[[\w.-]+\])\s*[\w\"]", line):
         return f"a key needs a line of its own, below {header[1]}", header[1]
-    if said.startswith("Illegal character"):
+    if error.startswith("Illegal character"):
         return "an invisible character is in this line; type it again", "#"
-    told = _IN_OUR_WORDS.get(said.partition(" (")[0], said[:1].lower() + said[1:])
-    return told, "#"
+    message = _IN_OUR_WORDS.get(error.partition(" (")[0], error[:1].lower() + error[1:])
+    return message, "#"
 
 
 _IN_OUR_WORDS = {
@@ -164,11 +164,11 @@ _IN_OUR_WORDS = {
     "Invalid statement": "this is neither KEY = VALUE nor the name of a table in brackets",
     "Invalid initial character for a key part": "this cannot be a key",
 }
-"""The parser's words, in others."""
+"""The parser's messages and their replacements."""
 
 
 def _joined(tree: dict[str, Any]) -> dict[str, Any]:
-    """The tables that stood there a second time, with the first."""
+    """Merge repeated tables into the first one."""
     again = [tree.pop(name) for name in list(tree) if name.startswith(_AGAIN)]
     for other in again:
         _merge(tree, other)

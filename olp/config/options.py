@@ -1,6 +1,6 @@
-"""What the schema says of each key, in words: for the template, the reference and the messages.
+"""Descriptions of all options, from the schema: for the template, the reference and messages.
 
-All of it is made from the schema, so that a key cannot be added and stay undocumented.
+They are generated from the schema, so that no key can be undocumented.
 """
 
 from __future__ import annotations
@@ -19,23 +19,34 @@ from olp.config.schema import Config
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One key of one table. `kind` and `bounds` are words for a person, `choices` are all values
-    that it may have, where they can be listed. A default of None means
-    that the key is unset, and `possible` is then a value that it could have."""
+    """One key of one table."""
 
     name: str
+
     about: str
+    """What it means, from the schema."""
+
     kind: str
+    """The type, in words."""
+
     bounds: str
+    """The bounds, in words; empty if there are none."""
+
     choices: tuple[str, ...]
+    """All allowed values, if they can be listed."""
+
     default: Any
+    """None if the key is unset by default."""
+
     possible: Any
+    """An allowed value, as an example for a key without a default."""
+
     required: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One table. `named` says that there may be several, each under a name of its own."""
+    """One table. `named`: there may be several, each under a name of its own."""
 
     about: str
     options: tuple[Option, ...]
@@ -76,7 +87,7 @@ def _option(name: str, schema: Mapping[str, Any], required: bool) -> Option:
 
 
 def _possible(schema: Mapping[str, Any]) -> Any:
-    """A value that the schema allows, for a key that has no default."""
+    """A value that the schema allows, for a key without a default."""
     if "enum" in schema:
         return schema["enum"][0]
     low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
@@ -120,7 +131,7 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 
 
 def toml(value: Any) -> str:
-    """A value as it is written in TOML, on one line."""
+    """A value as TOML, on one line."""
     if isinstance(value, Mapping):
         inner = ", ".join(f"{toml_key(key)} = {toml(item)}" for key, item in value.items())
         return f"{{ {inner} }}" if inner else "{}"

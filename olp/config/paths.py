@@ -1,6 +1,6 @@
-"""Paths in a configuration: `~` is the home folder, and what is relative begins at the file.
+"""Paths in a configuration: `~` is the home folder, and relative paths start at the file's folder.
 
-Not at the working directory: that is another one for a service, for a shell and for a command.
+Not at the working directory, which differs between a service, a shell and a command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SERVER = ("state_dir", "tls_cert", "tls_key")
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What paths begin from: the folder of the configuration file, and the user's home."""
+    """The bases of paths: the folder of the configuration file, and the user's home."""
 
     folder: str
     home: str
@@ -30,12 +30,12 @@ class Here:
 def resolved(
     config: Config, sources: Mapping[Path, str], file: str, here: Here, found: Findings
 ) -> Config:
-    """`config` with whole paths. What comes from a flag or a variable is the shell's to resolve."""
+    """`config` with absolute paths. Paths from a flag or variable are resolved by the shell."""
 
     def whole(text: str, path: Path) -> str:
         if text.startswith("$"):
-            told = "no variable is replaced here; write ~ for the home folder, or the whole path"
-            found.is_wrong(f"{'.'.join(path)}: {told}", path)
+            message = "no variable is replaced here; write ~ for the home folder, or the whole path"
+            found.is_wrong(f"{'.'.join(path)}: {message}", path)
             return text
         if text == "~" or text.startswith("~/"):
             return here.home + text[1:]
@@ -51,7 +51,7 @@ def resolved(
     providers = dict(config.providers)
     for name, options in providers.items():
         program, *rest = options.command or ("",)
-        # A name alone is looked for on PATH.
+        # A bare name is looked up on PATH.
         if "/" in program or program.startswith(("~", "$")):
             program = whole(program, ("providers", name, "command"))
             providers[name] = structs.replace(options, command=(program, *rest))

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, and what only looks wrong."""
+"""Errors and warnings about a configuration."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass
 
 SECRET = re.compile(r"key|token|secret|password|auth|credential|\benv\b|://[^/\s]*@", re.IGNORECASE)
-"""Lines that may hold a secret. What is told here ends up in logs and in bug reports."""
+"""Matches lines that may contain a secret, since messages end up in logs and bug reports."""
 
 LONGEST = 100
-"""Characters of a line that a message repeats."""
+"""The longest line, in characters, that a message quotes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`where` is `FILE:LINE`, or the name of a variable or a flag."""
+    """An error or warning. `where` is `FILE:LINE`, or the name of a variable or flag."""
 
     message: str
     where: str
@@ -24,6 +24,6 @@ class Problem:
 
 
 def shown(message: str, line: str) -> str:
-    """`message`, and the line as it should be, unless that could give something away."""
+    """`message` with the corrected line, unless that may contain a secret or is too long."""
     line = " ".join(line.split())
     return message if SECRET.search(line) or len(line) > LONGEST else f"{message}: {line}"

@@ -1,6 +1,6 @@
-"""What is in force: each value of a configuration with where it came from, for a person to see.
+"""The effective configuration: each value with its source, for display.
 
-Values that may be secrets are hidden, because what is shown here ends up in bug reports.
+Values that may be secrets are hidden, because the output ends up in bug reports.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from olp.config.options import toml, toml_key
 from olp.config.schema import Config
 
 HIDDEN = "***"
-"""Stands for a value that may be a secret."""
+"""Shown in place of a value that may be a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One value in force. `source` is `default`, `FILE:LINE`, a variable or a flag."""
+    """An effective value. `source` is `default`, `FILE:LINE`, a variable or a flag."""
 
     key: str
     value: Any
@@ -30,8 +30,9 @@ class Value:
 
 
 def provenance(loaded: Loaded, providers: Iterable[str]) -> list[Value]:
-    """Every value, in the order of the schema. `providers` are shown even where the configuration
-    does not name them."""
+    """Every value, in the order of the schema. `providers` are included even if the configuration
+    does not mention them.
+    """
     config = loaded.config
     values: list[Value] = []
     for section in Config.__struct_fields__:
@@ -94,7 +95,7 @@ def _argument(word: str) -> str:
 
 
 def table(values: Sequence[Value]) -> str:
-    """The values for a person: an assignment and its source a line."""
+    """The values as text: one assignment with its source per line."""
     rows = [(_assignment(value), value.source) for value in values]
     width = min(max(len(left) for left, _ in rows), 60)
     return "\n".join(f"{left:{width}}  # {source}" for left, source in rows)

@@ -1,7 +1,7 @@
-"""The configuration in writing: the commented template, its reference, and what is in force.
+"""Renders the commented template `olp.toml` and the reference docs/config.md.
 
-All of it is made from the schema, so that a key cannot be added and stay undocumented. Nothing here
-touches a file: `scripts/generate` writes `olp.toml` and docs/config.md.
+Both are generated from the schema, so that no key can be undocumented. Nothing here touches a file:
+`scripts/generate` writes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A provider as far as the template needs it: its title, and model ids it knows."""
+    """A provider in the template: its title, and known model ids."""
 
     name: str
     title: str
@@ -50,7 +50,7 @@ _SAME = "The same keys as in [providers.{first}]."
 
 
 def template(samples: Sequence[Sample]) -> str:
-    """`olp.toml`: valid as it is, and with the `#` in front of each key taken away."""
+    """`olp.toml`: valid as it is, and with all keys uncommented."""
     known = sections()
     lines = list(_comment(_HEAD))
     for name, section in known.items():
@@ -86,7 +86,7 @@ def _provider(
 def _keys(
     options: Iterable[Option], examples: Mapping[str, Any], *, explain: bool = True
 ) -> Iterator[str]:
-    """Each key with its default; where it has none, with the example for it or a possible value."""
+    """Each key with its default; without one, with an example or a possible value."""
     for option in options:
         if explain:
             yield from _comment(_explained(option))
@@ -98,8 +98,10 @@ def _keys(
 
 def _explained(option: Option) -> str:
     choice = option.kind if option.kind.startswith('"') else ""
-    said = option.default is not None or option.required or "unset" in option.about
-    more = "; ".join(part for part in (choice, option.bounds, "" if said else "unset") if part)
+    has_default = option.default is not None or option.required or "unset" in option.about
+    more = "; ".join(
+        part for part in (choice, option.bounds, "" if has_default else "unset") if part
+    )
     return f"{option.about} ({more})" if more else option.about
 
 
@@ -135,7 +137,7 @@ _SHORT_CHAIN = """
 
 
 def reference() -> str:
-    """docs/config.md."""
+    """The text of docs/config.md."""
     parts = [_REFERENCE]
     for name, section in sections().items():
         title = f"[{name}.NAME]" if section.named else f"[{name}]"

@@ -1,8 +1,8 @@
-"""The shape of the configuration.
+"""The schema of the configuration.
 
-Each option carries its bounds and its help text here and nowhere else: `olp.toml`, docs/config.md
-and the error messages are made from them. msgspec checks types and bounds and names the path of
-what is wrong, which is why these are its structs and not dataclasses.
+Each option has its bounds and its help text here and nowhere else: `olp.toml`, docs/config.md and
+the error messages are generated from them. msgspec checks types and bounds and reports the path of
+an error, which is why these are its structs and not dataclasses.
 """
 
 from __future__ import annotations
@@ -286,5 +286,5 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
     providers: dict[str, ProviderConfig] = field(default_factory=dict)
 
     def provider(self, name: str) -> ProviderConfig:
-        """The options of one provider, the defaults where the file does not name it."""
+        """The options of one provider; defaults if it is not configured."""
         return self.providers.get(name, ProviderConfig())

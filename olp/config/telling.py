@@ -1,4 +1,4 @@
-"""The part of the configuration about what is written down and told of the house's use."""
+"""The configuration of the request log and the metrics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads the values of a configuration, each by itself, and says what is wrong in plain words.
+"""Converts the values of a configuration one by one, with error messages for users.
 
-msgspec decides what is right; but it stops at the first fault, and names types of Python. What is
-wrong is left out here, so that the rest can be looked at and used.
+msgspec validates them, but stops at the first error and names Python types. Here invalid values are
+left out, so that the rest can be checked and used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from olp.config.problem import SECRET
 
 Path = tuple[str, ...]
 Wrong = Callable[[str, Path], None]
-"""Told what is wrong, and where."""
+"""Called with an error message and the path of the key."""
 
 _NUMBERS = ("number", "whole number")
 
@@ -29,7 +29,7 @@ _NUMBERS = ("number", "whole number")
 def table(
     kind: type[Struct], raw: Any, path: Path, options: Mapping[str, Option], wrong: Wrong
 ) -> Any:
-    """A `kind` with all of `raw` that is right; None if something that must be there is not."""
+    """A `kind` with all valid values of `raw`; None if a required one is missing or invalid."""
     if not isinstance(raw, dict):
         wrong(f"{_name(path)}: {_plain(raw)} where a table is needed: [{_name(path)}]", path)
         raw = {}
@@ -49,7 +49,7 @@ def table(
 
 
 def _value(kind: Any, value: Any, path: Path, option: Option | None, wrong: Wrong) -> Any:
-    """The value, or UNSET if it is wrong."""
+    """The converted value, or UNSET if it is invalid."""
     inner = typing.get_args(kind)
     if (
         inner
@@ -63,7 +63,7 @@ def _value(kind: Any, value: Any, path: Path, option: Option | None, wrong: Wron
     if whole and type(value) is float and value.is_integer():
         value = int(value)
     try:
-        # TOML knows a number that is none, and no bound refuses it.
+        # TOML has nan, which passes all bounds.
         if value != value:
             raise msgspec.ValidationError("not a number")
         return msgspec.convert(value, kind)
@@ -73,7 +73,7 @@ def _value(kind: Any, value: Any, path: Path, option: Option | None, wrong: Wron
 
 
 def chain(value: Any, path: Path, wrong: Wrong) -> tuple[str, ...] | None:
-    """The short form of a chain."""
+    """Convert the short form of a chain; None if it is invalid."""
     if isinstance(value, str):
         hops = [hop for hop in re.split(r"[\s,>]+", value) if hop]
         wrong(f"{_name(path)}: a chain is a list of hops: {path[-1]} = {toml(hops)}", path)
@@ -86,13 +86,13 @@ def chain(value: Any, path: Path, wrong: Wrong) -> tuple[str, ...] | None:
         return None
 
 
-# --- why ---------------------------------------------------------------------------------------
+# --- error messages ----------------------------------------------------------------------------
 
 
-def _why(path: Path, value: Any, option: Option | None, told: str) -> str:
+def _why(path: Path, value: Any, option: Option | None, error: str) -> str:
     key = path[-1]
     if option is None:
-        return re.sub(r" - at `.*`$", "", told)
+        return re.sub(r" - at `.*`$", "", error)
     if option.choices:
         return _choice(key, value, option.choices)
     match option.kind:
@@ -177,7 +177,7 @@ def _table(key: str, value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A value of the wrong type, as it is written, and not what is in it."""
+    """A value of the wrong type: literally for scalars, otherwise only its type."""
     match value:
         case float() if value != value:
             return "nan"

@@ -1,7 +1,7 @@
-"""Settings from the environment: `OLP_SECTION_KEY`, for the tables whose keys are fixed.
+"""Settings from the environment: `OLP_SECTION_KEY`, for the tables with fixed keys.
 
-A variable that looks like a setting and is none is never passed over in silence: its owner
-believes that it works.
+A variable that looks like a setting but is none is always reported, because its owner believes that
+it works.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from olp.config.problem import Problem
 from olp.config.schema import Config, ProviderConfig
 
 OTHERS = frozenset({"OLP_CONFIG", "OLP_RUN"})
-"""Variables of OLP's that are no settings."""
+"""OLP's variables that are not settings."""
 
 
 def sections() -> dict[str, type[msgspec.Struct]]:
-    """The tables whose keys are fixed: `[server]`, `[routing]`, …"""
+    """The tables with fixed keys: `[server]`, `[routing]`, …"""
     hints = typing.get_type_hints(Config)
     return {
         name: kind
@@ -32,7 +32,7 @@ def sections() -> dict[str, type[msgspec.Struct]]:
 
 
 class Variables:
-    """What the environment says. `wrong` and `odd` are variables that are no settings."""
+    """The settings in the environment. `wrong` and `odd` are problems with variables."""
 
     def __init__(self, environ: Mapping[str, str], providers: Sequence[str], file: str) -> None:
         self.wrong: list[Problem] = []
@@ -47,7 +47,7 @@ class Variables:
         self.settings = list(self._read(environ))
 
     def _read(self, environ: Mapping[str, str]) -> Iterator[tuple[tuple[str, str], Any, str]]:
-        """Each setting with its value and the variable's name. One that is empty is not set."""
+        """Yield (path, value, variable) for each setting. An empty variable counts as unset."""
         prefixes = tuple(f"OLP_{section.upper()}_" for section in sections())
         for name, value in environ.items():
             if name in self._known:
@@ -70,7 +70,7 @@ class Variables:
             return text
 
     def _only_in_file(self, name: str) -> str:
-        """Where to write what a variable cannot say."""
+        """The error for a variable that would configure a chain or provider."""
         table, _, rest = name.removeprefix("OLP_").partition("_")
         if table.startswith("CHAIN"):
             return (
@@ -80,14 +80,14 @@ class Variables:
         provider = next((p for p in self._providers if rest.startswith(f"{p.upper()}_")), None)
         key = rest.removeprefix(f"{provider.upper()}_").lower() if provider else ""
         wanted = key if key in fields else "the key"
-        told = nearest(key, fields) if provider and key not in fields else ""
+        hint = nearest(key, fields) if provider and key not in fields else ""
         return (
             f"a provider cannot be set in the environment; write {wanted} into "
-            f"[providers.{provider or 'NAME'}] of {self._file}{told}"
+            f"[providers.{provider or 'NAME'}] of {self._file}{hint}"
         )
 
     def _meant(self, name: str) -> str | None:
-        """The one setting whose key this is, without its section: `OLP_PORT`."""
+        """The setting with this key if it is unique, e.g. for `OLP_PORT` without its section."""
         key = name.removeprefix("OLP_")
         found = [known for known in self._known if known.endswith(f"_{key}")]
         exact = [known for known in found if known.split("_", 2)[2] == key]

@@ -1,7 +1,7 @@
-"""How to connect a client: one file each, and this folder is the list of them.
+"""Instructions for connecting clients, one module per client.
 
-A file that defines `CLIENT` is one. Everything here is pure text, so that the command line and the
-page at `/connect` say the same, and so that every piece can be parsed in a test.
+A module that defines `CLIENT` is picked up. Everything here is pure text, so that the command line
+and the page at `/connect` show the same, and every snippet can be parsed in a test.
 """
 
 from __future__ import annotations

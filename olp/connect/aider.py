@@ -1,7 +1,7 @@
-"""aider: options in `.aider.conf.yml`, and beside it what it should know of the model.
+"""aider: options in `.aider.conf.yml`, and the model's properties in a second file.
 
-The prefix `openai/` makes it speak the OpenAI API. Without the second file it takes the model for
-one that it knows nothing of: no images, no limit, and a warning at each start.
+The prefix `openai/` selects the OpenAI API. Without the second file aider knows nothing about the
+model: no images, no limits, and a warning at each start.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from olp.connect import jsonc, yamltext
 from olp.connect.base import Client, ClientFile, Snippet, Target
 
 _EDITS = {"edit-format": "diff"}
-"""What it uses for models that it knows to be good. For others it has each file written anew."""
+"""The format aider uses for models it knows to be good. With others it rewrites whole files."""
 
 
 def _fields(target: Target) -> dict[str, str]:

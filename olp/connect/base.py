@@ -1,6 +1,6 @@
-"""What a client of OLP is, for somebody who wants to connect it: snippets, notes, and its file.
+"""The description of a client: snippets, notes, and its configuration files.
 
-Nothing here opens a file: a client's own configuration comes in as text and goes out as text.
+Nothing here opens a file: a client's own configuration is passed in and returned as text.
 """
 
 from __future__ import annotations
@@ -10,31 +10,36 @@ from dataclasses import dataclass
 from typing import Literal
 
 PLACEHOLDER = "YOUR_KEY"
-"""Stands where a key belongs that nobody but its owner knows."""
+"""In place of a key, which is only known to its owner."""
 
 ANY_KEY = "olp"
-"""Stands where a client wants a key and OLP wants none."""
+"""The key for clients that require one although OLP does not."""
 
 Format = Literal["json", "yaml", "env", "sh", "python", "javascript", "values"]
-"""How a snippet is to be read. `values` are lines of `field: value`, to be typed into a form."""
+"""The syntax of a snippet. `values` are lines of `field: value`, to be typed into a form."""
 
 
 CONTEXT_TOKENS = 200_000
-"""What a client takes a model's context for where the server does not say: the smallest of the
-models that `auto` is usually made of."""
+"""Assumed context window in tokens, if the server does not report it: the smallest of the models
+that `auto` usually contains.
+"""
 
 OUTPUT_TOKENS = 32_000
-"""The longest answer that a client asks for; it keeps as much of the context free."""
+"""Tokens of the longest answer that a client asks for, and reserves in the context."""
 
 PATIENCE_S = 600
-"""Seconds that a client waits for an answer, where its own default is shorter: a chain may take
-nine minutes (`deadline_s`) until its last hop is asked."""
+"""Seconds that a client should wait for an answer, where its own default is shorter: a chain may
+take nine minutes (`deadline_s`) until it tries its last hop.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a client is to go. `base` is the address with `/v1`; `context` is how many tokens
-    `model` takes, `sees` whether it takes images."""
+    """The server and model that a client is to use.
+
+    `base` is the URL with `/v1`, `context` the context window of `model` in tokens, `sees` whether
+    it accepts images.
+    """
 
     base: str
     key: str
@@ -44,18 +49,18 @@ class Target:
 
     @property
     def inputs(self) -> list[str]:
-        """What the model takes, in the words of most clients."""
+        """The input modalities, as most clients name them."""
         return ["text", "image"] if self.sees else ["text"]
 
     @property
     def output(self) -> int:
-        """The longest answer in tokens: no more than a quarter of a small context."""
+        """The longest answer in tokens, at most a quarter of the context."""
         return min(OUTPUT_TOKENS, self.context // 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One piece of configuration, and in a few words where it goes."""
+    """A piece of configuration, and a short description of where it goes."""
 
     where: str
     format: Format
@@ -63,15 +68,17 @@ class Snippet:
 
 
 class CannotMerge(Exception):
-    """A file that could be damaged by changing it; the message says what is in the way."""
+    """Raised for a file that cannot be changed safely; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """A client's own file. `folders` are candidates by `sys.platform`: one that begins with
-    `$NAME` counts where that variable is set, and the first that counts is it. In there the first
-    of `names` that exists, else the first. `merge` gives the text with OLP in it; it raises
-    CannotMerge rather than guess."""
+    """A client's own file.
+
+    `folders` are candidates by `sys.platform`: the first one applies whose `$NAME` prefix, if any,
+    is a set variable. `names` are file names: the first that exists is used, else the first.
+    `merge` returns the text with OLP added, or raises CannotMerge.
+    """
 
     folders: Mapping[str, tuple[str, ...]]
     names: tuple[str, ...]
@@ -79,7 +86,7 @@ class ClientFile:
     holds_key: bool = True
 
     def folder(self, platform: str, environ: Mapping[str, str]) -> str:
-        """Where it is on this system; `~` may still be in it."""
+        """The folder on this platform; may start with `~`."""
         for folder in self.folders.get(platform, self.folders["linux"]):
             head, slash, rest = folder.partition("/")
             if not head.startswith("$"):
@@ -91,19 +98,29 @@ class ClientFile:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client. `notes` are what a person must know beside the snippets; `warning` says that
-    something will not work, `cannot` that nothing will, and why. `also` are other names for it."""
+    """One client program."""
 
     name: str
+
     title: str
+
     snippets: Callable[[Target], tuple[Snippet, ...]]
+
     notes: tuple[str, ...] = ()
+    """What a user must know besides the snippets."""
+
     warning: str = ""
+    """What will not work, if anything."""
+
     cannot: str = ""
+    """Why the client cannot be used at all, if so."""
+
     files: tuple[ClientFile, ...] = ()
+
     also: tuple[str, ...] = ()
+    """Other names of the client."""
 
 
 def values(**fields: str) -> str:
-    """Lines of `field: value`; an underscore in a name is a blank."""
+    """Lines of `field: value`; underscores in names become spaces."""
     return "".join(f"{name.replace('_', ' ')}: {value}\n" for name, value in fields.items())

@@ -1,4 +1,4 @@
-"""Cline: the program `cline` keeps its providers in a file, the extension in the editor."""
+"""Cline: the command `cline` has a file of providers, the extension uses the editor's settings."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from olp.connect.base import PATIENCE_S, Client, ClientFile, Snippet, Target, va
 _EMPTY = '{\n  "version": 1,\n  "modes": {},\n  "providers": {}\n}\n'
 _KIND = "openai-compatible"
 _WRITTEN = "2026-01-01T00:00:00.000Z"
-"""It wants to know when an entry was made. It is always the same here, so that nothing changes
-where nothing has changed."""
+"""Timestamp of the entry, which Cline requires. It is constant, so that an unchanged entry gives an
+unchanged file.
+"""
 
 
 def _merge(old: str, target: Target) -> str:

@@ -1,4 +1,4 @@
-"""Continue: a model in `config.yaml`, which its extensions and its program `cn` share."""
+"""Continue: a model in `config.yaml`, shared by its extensions and its command `cn`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from olp.connect import yamltext
 from olp.connect.base import Client, ClientFile, Snippet, Target
 
 _HEAD = ("name: My models", "version: 1.0.0", "schema: v1")
-"""What every `config.yaml` must begin with."""
+"""Required at the beginning of every `config.yaml`."""
 
 
 def _merge(old: str, target: Target) -> str:

@@ -1,4 +1,4 @@
-"""curl: one request, to see that it works."""
+"""curl: a single test request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursor cannot: its own servers would have to reach OLP."""
+"""Cursor is not supported: its servers would have to reach OLP."""
 
 from __future__ import annotations
 

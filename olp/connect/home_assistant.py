@@ -1,4 +1,4 @@
-"""Home Assistant: its own OpenAI integration has a fixed address, a community one has not."""
+"""Home Assistant: its OpenAI integration has a fixed URL, but a community one is configurable."""
 
 from __future__ import annotations
 

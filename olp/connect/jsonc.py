@@ -1,8 +1,8 @@
-"""Sets one value in a JSON file that may have comments, and leaves every other character alone.
+"""Sets one value in a JSON file with comments, leaving all other characters unchanged.
 
-Editors allow comments and trailing commas in their settings, and people write them there. So the
-text is scanned for where things stand, one piece is put in, and the result is read again: if it
-does not say exactly what was wanted, the file is not touched.
+Editors allow comments and trailing commas in their settings, and users write them. The text is
+scanned for positions, one piece is inserted, and the result is parsed again: if it is not exactly
+the intended value, the file is not changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from olp.connect.base import CannotMerge
 
 MAX_DEPTH = 100
-"""Levels of nesting that are followed."""
+"""The deepest nesting that is parsed."""
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)*", re.S)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
@@ -27,7 +27,7 @@ _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*)?(?=\n|$)")
 
 @dataclass(slots=True)
 class _Node:
-    """A value, and where it stands in the text."""
+    """A value and its position in the text."""
 
     start: int
     end: int = 0
@@ -35,7 +35,7 @@ class _Node:
     members: dict[str, _Node] | None = None
     repeated: set[str] = field(default_factory=set)
     comma: int | None = None
-    """Where the comma after the last member is, if there is one."""
+    """Position of the comma after the last member, if there is one."""
 
 
 class _Scanner:
@@ -44,7 +44,7 @@ class _Scanner:
         self.at = 0
 
     def document(self) -> _Node:
-        """The whole text as one value."""
+        """Parse the whole text as one value."""
         node = self.node(0)
         self.skip()
         if self.at != len(self.text):
@@ -52,7 +52,7 @@ class _Scanner:
         return node
 
     def problem(self, what: str) -> CannotMerge:
-        """What is wrong, and in which line."""
+        """An exception with the current line number."""
         return CannotMerge(f"line {self.text.count(chr(10), 0, self.at) + 1}: {what}")
 
     def skip(self) -> None:
@@ -129,12 +129,12 @@ class _Scanner:
 
 
 def parse(text: str) -> Any:
-    """The value; CannotMerge if the text is no JSON, with or without comments."""
+    """Parse JSON with or without comments. Raises CannotMerge if the text is invalid."""
     return _Scanner(text).document().value
 
 
 def set_in(text: str, path: Sequence[str], value: Any) -> str:
-    """`text` with `value` at `path`, whose objects are made where they are missing."""
+    """`text` with `value` at `path`; missing objects on the way are created."""
     if not text[_blank(text) :]:
         return text + dumps(_nested(path, value), "  ") + "\n"
     root = _Scanner(text).document()
@@ -146,7 +146,7 @@ def set_in(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def set_default(text: str, path: Sequence[str], value: Any) -> str:
-    """`text` with `value` at `path`, if nothing stands there."""
+    """`text` with `value` at `path`, if nothing is set there."""
     here = parse(text)
     for name in path:
         if not isinstance(here, dict) or name not in here:
@@ -162,7 +162,7 @@ def _blank(text: str) -> int:
 
 
 def dumps(value: Any, indent: str, level: int = 0) -> str:
-    """JSON in lines, those after the first indented for `level`."""
+    """Format JSON; lines after the first are indented for `level`."""
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return text.replace("\n", "\n" + indent * level)
 
@@ -204,7 +204,7 @@ def _indent(text: str, root: _Node) -> str:
 
 
 def _with_member(text: str, node: _Node, name: str, value: Any, indent: str, level: int) -> str:
-    """`text` with one more member at the end of an object."""
+    """`text` with a member appended to an object."""
     inner, outer = indent * (level + 1), indent * level
     member = f"{json.dumps(name)}: {dumps(value, indent, level + 1)}"
     members: Mapping[str, _Node] = node.members or {}

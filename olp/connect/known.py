@@ -1,4 +1,4 @@
-"""What a server tells of a model, as far as a client's configuration has a use for it."""
+"""Reads a model entry of `/v1/models`, as far as client configurations need it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _SEES = frozenset({"vision", "image", "images", "image_input"})
 
 
 def with_told(target: Target, entry: Any) -> Target:
-    """`target` with what `entry`, the model's in `/v1/models`, says of it. What it does not say, or
-    not in a form that is known, stays as it is."""
+    """`target` with the context window and image support in `entry`, from `/v1/models`. Missing or
+    unknown values leave it unchanged.
+    """
     if not isinstance(entry, Mapping):
         return target
     context = entry.get("context_length")

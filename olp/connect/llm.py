@@ -1,4 +1,4 @@
-"""The command `llm`: an entry in `extra-openai-models.yaml`, and the key in its own store."""
+"""The command `llm`: an entry in `extra-openai-models.yaml`, and the key in its key store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FOLDERS = {
     "win32": ("$LLM_USER_PATH", f"$APPDATA/{_APP}", f"~/{_APP}"),
 }
 _STORE = '{\n  "// Note": "This file stores secret API credentials. Do not share!"\n}\n'
-"""How llm itself begins its store of keys."""
+"""The initial content of llm's key store."""
 
 
 def _merge(old: str, target: Target) -> str:

@@ -1,4 +1,4 @@
-"""Open WebUI: two variables of its environment."""
+"""Open WebUI: two environment variables."""
 
 from __future__ import annotations
 

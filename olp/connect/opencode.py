@@ -1,7 +1,7 @@
-"""opencode: a provider in `opencode.json`. Both of its versions read this form.
+"""opencode: a provider in `opencode.json`, in a form that both of its versions read.
 
-A model that is described as taking no images gets none, and one without a limit is never asked to
-make a long conversation shorter.
+Images are only sent to a model described as accepting them, and long conversations are only
+compacted for a model with a limit.
 """
 
 from __future__ import annotations

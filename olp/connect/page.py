@@ -1,7 +1,7 @@
-"""The page at `/connect`: what a person with a key needs to know, on one plain page.
+"""The page at `/connect`: connection instructions for users with a key.
 
-It has no script and loads nothing, and its one style sheet is named by its hash, so that nothing
-else could run or be shown there even if a text were not escaped.
+It has no script, loads nothing, and its only style sheet is allowed by hash, so that nothing else
+could run or be displayed even if a text were not escaped.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""What the page must be served with."""
+"""Response headers for the page."""
 
 
 def page(target: Target, models: Sequence[str], clients: Iterable[Client], *, name: str) -> str:
-    """The whole document. `name` is whose key it is, empty where none is needed."""
+    """The whole document. `name` is the name of the key, empty where none is needed."""
     return "".join(_document(target, models, clients, name))
 
 
@@ -68,8 +68,8 @@ def _document(
 
 def _client(client: Client, target: Target) -> Iterator[str]:
     yield f"<details>\n<summary>{escape(client.title)}</summary>\n"
-    for told in filter(None, (client.cannot, client.warning)):
-        yield f"<p><strong>{escape(told)}</strong></p>\n"
+    for text in filter(None, (client.cannot, client.warning)):
+        yield f"<p><strong>{escape(text)}</strong></p>\n"
     for snippet in client.snippets(target):
         yield f'<p class="where">{escape(snippet.where)}</p>\n<pre>{escape(snippet.text)}</pre>\n'
     for note in client.notes:

@@ -1,4 +1,4 @@
-"""Qwen Code: a provider in `settings.json`, under a name of its own, so that others stay."""
+"""Qwen Code: a provider in `settings.json` under its own name, so that others are kept."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def _merge(old: str, target: Target) -> str:
 
 
 def _is_free(old: str) -> bool:
-    """Whether nobody has chosen another model than one of these to start with."""
-    told = jsonc.parse(old) if old.strip() else {}
-    chosen = told.get("model", {}).get("name") if "model" in told else None
-    known = told.get("modelProviders", {}).get("olp", ())
-    return ("security" not in told and chosen is None) or chosen in [m["id"] for m in known]
+    """Whether no model other than ours was chosen as the default."""
+    settings = jsonc.parse(old) if old.strip() else {}
+    chosen = settings.get("model", {}).get("name") if "model" in settings else None
+    known = settings.get("modelProviders", {}).get("olp", ())
+    return ("security" not in settings and chosen is None) or chosen in [m["id"] for m in known]
 
 
 def _snippets(target: Target) -> tuple[Snippet, ...]:

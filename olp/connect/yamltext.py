@@ -1,7 +1,7 @@
-"""Puts a few lines into a YAML file, line by line, so that comments and order are kept.
+"""Inserts lines into a YAML file, keeping comments and order.
 
-No YAML is parsed here: only the plain block style that these files are written in is understood,
-and whatever else stands in the way is a reason to leave the file alone.
+This is not a YAML parser: only the plain block style that these files use is supported, and a file
+with anything else is left alone.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ Value = str | bool | int | Sequence[str] | Mapping[str, int]
 
 _COMMENT = re.compile(r"\s*(#.*)?$")
 _ODD = re.compile(r"[|>&*!{\[@`%]")
-"""How a value begins that is more than one plain word or line."""
+"""Matches the beginning of a value that is not a plain scalar on one line."""
 
 
 def scalar(value: Value) -> str:
-    """A value on one line. JSON is YAML, and has fewer surprises in its quoting."""
+    """A value on one line, as JSON, which is valid YAML with simpler quoting."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def item(fields: Mapping[str, Value], indent: str = "") -> list[str]:
-    """One element of a list, as lines."""
+    """One list element, as lines."""
     lines = [f"{indent}  {name}: {scalar(value)}" for name, value in fields.items()]
     return [f"{indent}- {lines[0].strip()}", *lines[1:]]
 
 
 class _File:
-    """The lines of a file, and what is needed to put them together again as they were."""
+    """The lines of a file, with its line ending and byte order mark."""
 
     def __init__(self, text: str) -> None:
         self._mark = "\ufeff" if text.startswith("\ufeff") else ""
@@ -57,19 +57,19 @@ class _File:
             raise CannotMerge("it is not written in lines of `key: value`")
 
     def content(self) -> list[str]:
-        """The lines that say something."""
-        told = (line for line in self.lines if not _COMMENT.match(line))
-        return [line for line in told if not line.startswith("---")]
+        """The lines that are not blank, comments or document markers."""
+        visible = (line for line in self.lines if not _COMMENT.match(line))
+        return [line for line in visible if not line.startswith("---")]
 
     def text(self) -> str:
-        """All of it again."""
+        """The text of the file."""
         return self._mark + self._end.join([*self.lines, ""])
 
 
 def set_keys(
     text: str, fields: Mapping[str, str], defaults: Mapping[str, str] | None = None
 ) -> str:
-    """`text`, a mapping, with these keys at its top; `defaults` are set where they are missing."""
+    """`text`, a mapping, with these top-level keys; `defaults` are only set if missing."""
     file = _File(text)
     if any(line.startswith("-") for line in file.content()):
         raise CannotMerge("it is a list, and not the mapping that it should be")
@@ -87,7 +87,7 @@ def set_keys(
 
 
 def _replaced(lines: Sequence[str], at: int, name: str, value: str) -> str:
-    """The line with another value, its comment kept."""
+    """The line with a new value; its comment is kept."""
     old = lines[at].partition(":")[2].strip()
     below = next((line for line in lines[at + 1 :] if not _COMMENT.match(line)), "")
     if _ODD.match(old) or below.startswith((" ", "- ")):
@@ -98,7 +98,7 @@ def _replaced(lines: Sequence[str], at: int, name: str, value: str) -> str:
 
 
 def _hidden(found: re.Match[str]) -> str:
-    """As long as what was found, without any mark that could be taken for a comment."""
+    """A replacement of the same length that contains no comment marker."""
     return "x" * len(found[0])
 
 
@@ -107,16 +107,16 @@ def put_item(
 ) -> str:
     """`text` with one element in its list: the one under the key `under`, or the whole file.
 
-    The first of `fields` says which element it is: one that has the same value there is replaced.
-    `head` are the first lines of a file that is empty.
+    The first of `fields` identifies the element: one with the same value is replaced. `head` are
+    the initial lines of an empty file.
     """
     file = _File(text)
     if not file.content():
         file.lines += head
     begin, end = _range(file, under)
     starts = [n for n in range(begin, end) if re.match(r" *-(\s|$)", file.lines[n])]
-    told = (line for line in file.lines[begin:end] if not _COMMENT.match(line))
-    if not next(told, "-").lstrip().startswith("-"):
+    visible = (line for line in file.lines[begin:end] if not _COMMENT.match(line))
+    if not next(visible, "-").lstrip().startswith("-"):
         raise CannotMerge("the list in it is not written as `- ` lines")
     indent = min((len(_indent(file.lines[n])) for n in starts), default=2 if under else 0)
     starts = [n for n in starts if len(_indent(file.lines[n])) == indent]
@@ -132,7 +132,7 @@ def put_item(
 
 
 def _range(file: _File, under: str | None) -> tuple[int, int]:
-    """From which line to which the list goes."""
+    """The line range of the list."""
     if under is None:
         if any(not line.startswith(("-", " ")) for line in file.content()):
             raise CannotMerge("it is not the list that it should be")
@@ -159,7 +159,7 @@ def _range(file: _File, under: str | None) -> tuple[int, int]:
 
 
 def _last(lines: Sequence[str], start: int, stop: int) -> int:
-    """Where the lines that say something end: blank ones and comments belong to what follows."""
+    """The end of the content: trailing blank lines and comments belong to what follows."""
     while stop > start and _COMMENT.match(lines[stop - 1]):
         stop -= 1
     return stop
@@ -171,6 +171,6 @@ def _indent(line: str) -> str:
 
 def _names(lines: Sequence[str], indent: int, name: str, value: str) -> bool:
     """Whether an element has `value` for `name`."""
-    place = rf"(?: {{{indent}}}- +| {{{indent + 2}}})"
-    wanted = re.compile(rf"""{place}{name} *: *(["']?){re.escape(value)}\1 *(#.*)?$""")
+    prefix = rf"(?: {{{indent}}}- +| {{{indent + 2}}})"
+    wanted = re.compile(rf"""{prefix}{name} *: *(["']?){re.escape(value)}\1 *(#.*)?$""")
     return any(wanted.match(line) for line in lines)

@@ -1,4 +1,4 @@
-"""Zed: a provider in `settings.json`. Zed keeps keys in the system's keychain, not in the file."""
+"""Zed: a provider in `settings.json`. Keys are in the system's keychain, not in the file."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A stand-in CLI that speaks Claude Code's stream-json, scriptable failures included."""
+"""A demo CLI that speaks Claude Code's stream-json, including scripted failures."""

@@ -1,8 +1,8 @@
-"""`python -m olp.demo -p --model NAME …`: reads a prompt on standard input and answers it.
+"""`python -m olp.demo -p --model NAME …`: read a prompt on standard input and answer it.
 
-The model's name says how: `chat` answers at once, `slow` word by word, `limited` has used up its
-plan, `overloaded` meets a vendor in trouble, `cut` dies in the middle of the answer, `silent` never
-begins, `logged-out` has no login.
+The model's name selects the behaviour: `chat` answers at once, `slow` word by word, `limited` has
+used up its plan, `overloaded` gets an error from its vendor, `cut` dies in the middle of the
+answer, `silent` never starts to answer, `logged-out` has no login.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ RESET_S = 3600
 
 
 def emit(kind: str, **fields: Any) -> None:
-    """One line of stream-json."""
+    """Write one line of stream-json."""
     sys.stdout.write(json.dumps({"type": kind, **fields}) + "\n")
     sys.stdout.flush()
 
 
 def stream(event: dict[str, Any]) -> None:
-    """One of the vendor's stream events."""
+    """Write one stream event of the vendor."""
     emit("stream_event", event=event, parent_tool_use_id=None)
 
 
 def result(text: str, usage: dict[str, int], *, error: bool = False, **more: Any) -> int:
-    """The closing line; the exit code that goes with it."""
+    """Write the final line; returns the exit code."""
     emit("result", subtype="success", is_error=error, result=text, usage=usage, **more)
     return 1 if error else 0
 
 
 def refuse(text: str, error: str, status: int | None) -> int:
-    """A failure, in the shape of an answer as the real CLI gives it."""
+    """Write a failure in the form of an answer, like the real CLI; returns the exit code."""
     message = {"model": "<synthetic>", "content": [{"type": "text", "text": text}]}
     emit("assistant", message=message, parent_tool_use_id=None, error=error)
     return result(text, {}, error=True, api_error_status=status)
 
 
 def limited() -> int:
-    """The plan is used up."""
+    """Report that the plan is used up."""
     resets = int(time.time()) + RESET_S
     window = {"utilization": 1.0, "resetsAt": resets, "status": "rejected"}
-    # The limit of one model: the demo's other models go on answering.
+    # A limit of one model: the demo's other models keep working.
     info = {"status": "rejected", "resetsAt": resets, "rateLimitType": "seven_day_opus"}
     emit("rate_limit_event", rate_limit_info={**info, "unifiedWindows": {"seven_day_opus": window}})
     return refuse("You've hit your Opus limit \u00b7 resets in 1 hour", "rate_limit", 429)
 
 
 def words(prompt: str) -> list[str]:
-    """The answer, in pieces."""
+    """The pieces of the answer."""
     lines = prompt.strip().splitlines() or [""]
     asked = lines[0][:60]
     text = (
@@ -65,7 +65,7 @@ def words(prompt: str) -> list[str]:
 
 
 def answer(name: str, prompt: str, limit: int | None) -> int:
-    """A normal answer, as slow or as broken as `name` says."""
+    """Stream an answer, slow or broken as `name` says; returns the exit code."""
     model = MODEL_ID.format(name=name)
     pieces = words(prompt)
     usage = {"input_tokens": max(1, len(prompt) // 4), "output_tokens": len(pieces)}
@@ -85,7 +85,7 @@ def answer(name: str, prompt: str, limit: int | None) -> int:
 
 
 def main() -> int:
-    """The program; its exit code."""
+    """Run the program; returns the exit code."""
     if "--version" in sys.argv:
         print(VERSION)
         return 0

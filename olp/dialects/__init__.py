@@ -13,7 +13,7 @@ from olp.dialects.base import Dialect
 
 
 def all_dialects() -> Sequence[Dialect]:
-    """Every dialect, the one that words the errors of paths that nobody owns first."""
+    """Every dialect by rank. The first one formats the errors of paths that no dialect owns."""
     found: list[Dialect] = []
     for module in pkgutil.iter_modules(__path__):
         dialect = getattr(importlib.import_module(f"{__name__}.{module.name}"), "DIALECT", None)
@@ -23,5 +23,5 @@ def all_dialects() -> Sequence[Dialect]:
 
 
 def dialect_at(path: str, dialects: Sequence[Dialect]) -> Dialect:
-    """The one in whose words an error at `path` is told."""
+    """The dialect that formats an error at `path`."""
     return next((one for one in dialects if one.owns(path)), dialects[0])

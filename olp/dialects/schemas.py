@@ -1,4 +1,4 @@
-"""Checks the JSON Schema that a client sends, before anything is started for it."""
+"""Checks the JSON Schemas that a client sends, before a process is started for them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from olp.formats import Budget, TooMuch, bounded, boundless
 _TOO_MUCH = "it takes too long to check"
 
 MAX_REFS = 2000
-"""Different `$ref` of one schema."""
+"""The most distinct `$ref` values in one schema."""
 
 
 def schema_problem(schema: dict[str, Any], budget: Budget | None = None) -> str | None:
-    """What is wrong with a JSON Schema itself, or None. Several may share a `budget`."""
+    """The problem with a JSON Schema itself, or None. Several schemas can share a `budget`."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
 
@@ -35,12 +35,14 @@ def schema_problem(schema: dict[str, Any], budget: Budget | None = None) -> str 
 
 
 def _dangling(schema: dict[str, Any]) -> str | None:
-    """The first `$ref` that leads nowhere inside the schema. Nothing outside is ever looked up."""
+    """An error message for the first `$ref` that cannot be resolved inside the schema, else None.
+    External references are never fetched.
+    """
     from referencing import Registry
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
 
-    # Crawled once and not for each name that is looked up.
+    # Crawl once instead of for each lookup.
     registry = Registry().with_resource("", DRAFT202012.create_resource(schema)).crawl()
     resolver = registry.resolver()
     refs = dict.fromkeys(_refs(schema))

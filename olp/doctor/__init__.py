@@ -1,7 +1,7 @@
-"""The doctor: small checks of this machine, each with what to do about what it found.
+"""The doctor: checks of this machine, each with a suggested fix.
 
-It prints nothing and changes nothing. `examine` is the whole examination; the checks are in
-`clis` and `machine`, and `isolation` proves that a CLI has no hands.
+It prints nothing and changes nothing. `examine` runs all checks; they are in `clis` and `machine`,
+and `isolation` proves that the model has no tools in a CLI.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Finding", "House", "Patient", "examine"]
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """What is to be examined. `state` is the folder of what OLP keeps, None for the usual one."""
+    """What to check. `state` is the state folder, None for the default."""
 
     server: ServerConfig
     catalogue: Catalogue
@@ -32,8 +32,9 @@ class House:
 
 
 async def examine(house: House, say: Say) -> list[Finding]:
-    """Everything about `house`, in a fixed order. The CLIs are looked at at the same time, and
-    each step has a limit, so that this ends within two minutes whatever they do."""
+    """Run all checks; returns findings in a fixed order. The CLIs are checked concurrently, and
+    each step has a timeout, so that this ends within two minutes in any case.
+    """
     say("looking at the machine")
     findings = machine.check_folders(house.state)
     findings.append(await check_record(house.state))

@@ -1,4 +1,4 @@
-"""Whether the certificate can be shown, and for how long."""
+"""Checks whether the certificate is usable, and for how long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from olp.host.tls import identity
 
 
 def check_certificate(server: ServerConfig) -> Iterator[Finding]:
-    """The files of `tls_cert` and `tls_key`; nothing where https is not switched on."""
+    """Check the files of `tls_cert` and `tls_key`; nothing if https is off."""
     if not server.tls_cert:
         return
     try:

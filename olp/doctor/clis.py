@@ -1,4 +1,4 @@
-"""One CLI under examination: is it there, is it known, is it logged in, is it locked."""
+"""Checks of one CLI: installation, version, login and isolation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from olp.events import Event, Failed
 from olp.model import Launch, Message, Request, Role
 
 PROBE_S = 30.0
-"""The longest that a CLI may take to say its version; the slowest needs 3 s."""
+"""Seconds that a CLI may take to print its version; the slowest needs 3 s."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)+")
 
 
 def check_any(patients: Sequence[Patient]) -> Finding:
-    """Whether there is a CLI at all."""
+    """Check that any CLI is installed."""
     there = [patient.name for patient in patients if patient.installed]
     if there:
         return Finding("clis", True, f"{len(there)} of {len(patients)} found: {', '.join(there)}")
@@ -30,7 +30,7 @@ def check_any(patients: Sequence[Patient]) -> Finding:
 
 
 async def examine(patient: Patient, lab: Lab, say: Say) -> list[Finding]:
-    """Everything about one CLI."""
+    """All checks of one CLI."""
     installed = check_installed(patient)
     if not patient.installed or not patient.enabled:
         return [installed]
@@ -42,7 +42,7 @@ async def examine(patient: Patient, lab: Lab, say: Say) -> list[Finding]:
 
 
 def check_installed(patient: Patient) -> Finding:
-    """Whether the program is there. One that nobody counts on may be missing."""
+    """Check that the program is installed. It may be missing if it is not needed."""
     info = patient.provider.info
     name = f"{info.name}.installed"
     if not patient.installed:
@@ -60,7 +60,7 @@ def check_installed(patient: Patient) -> Finding:
 
 
 async def check_version(patient: Patient, lab: Lab) -> Finding:
-    """Whether the version is one that OLP was tried with."""
+    """Check that the version is one that OLP was tested with."""
     info = patient.provider.info
     name = f"{info.name}.version"
     listener, events = await _probe(patient.provider.probes(patient.context)["version"], lab)
@@ -86,7 +86,7 @@ def _parts(version: str) -> tuple[int, ...]:
 
 
 async def check_login(patient: Patient, lab: Lab) -> Finding:
-    """Whether a login is there. Only an answered request proves that it works."""
+    """Check that a login is present. Only an answered request would prove that it works."""
     launch = patient.provider.probes(patient.context).get("login")
     if launch is None:
         return _by_key(patient)
@@ -100,7 +100,7 @@ async def check_login(patient: Patient, lab: Lab) -> Finding:
 
 
 def _by_key(patient: Patient) -> Finding:
-    """A CLI that cannot be asked: the variables that carry its key, or its file of them."""
+    """Check a CLI without a login command: the variables that carry its key, or its key file."""
     names = patient.provider.info.passes
     files = _key_files(patient)
     known = {**patient.context.environ, **patient.context.config.env}
@@ -110,13 +110,13 @@ def _by_key(patient: Patient) -> Finding:
     if file := next((file for file in files if line.search(_text(file))), None):
         return _login(patient, True, f"there is a key in {file}")
     what = f"there is no {' or '.join(names)} in the environment or in {files[0]}"
-    # A CLI may keep its key in the system's keyring, which no server can open.
+    # A CLI may store its key in the system's keyring, which a server cannot open.
     more = f"; if that keeps the key elsewhere, write {names[0]}=… into {files[0]}"
     return _login(patient, False, what, more)
 
 
 def _key_files(patient: Patient) -> list[Path]:
-    """The files of a login that a launch would link."""
+    """The login files that a launch would link."""
     info = patient.provider.info
     request = Request(info.models[0], (Message(Role.USER, "hi"),))
     now = datetime.now().astimezone()
@@ -151,7 +151,7 @@ async def _probe(launch: Launch, lab: Lab) -> tuple[Listener, Sequence[Event]]:
 
 
 def _end(listener: Listener, events: Sequence[Event]) -> str:
-    """Why a probe said nothing of use, in one line."""
+    """The reason why a probe gave no result, in one line."""
     failed = [event.detail for event in events if isinstance(event, Failed)]
-    told = (listener.stderr.strip().splitlines() or [f"exit code {listener.code}"])[-1]
-    return (failed or [told])[0][:200]
+    last_line = (listener.stderr.strip().splitlines() or [f"exit code {listener.code}"])[-1]
+    return (failed or [last_line])[0][:200]

@@ -1,4 +1,4 @@
-"""What the doctor is given, and what it says."""
+"""The doctor's inputs and results."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from olp.providers.base import Provider, ProviderContext
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
-    `name` is stable and made for programs (`claude.login`). `ok` is None for what is neither good
-    nor bad. `what` says what was found, `fix` is what to do about it, an exact command if one
-    does it; it is empty where nothing needs to be done.
+    `name` is a stable identifier (`claude.login`). `ok` is None if it is neither good nor bad.
+    `what` describes the result, `fix` is what to do, as an exact command where possible; empty if
+    nothing needs to be done.
     """
 
     name: str
@@ -25,10 +25,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """One CLI to be examined.
+    """One CLI to be checked.
 
-    `installed` says whether its program was found, `enabled` whether the server would use it,
-    `needed` whether the owner counts on it: by switching it on, or by a chain.
+    `installed`: its program was found. `enabled`: the server would use it. `needed`: the owner
+    relies on it, by enabling it or by a chain.
     """
 
     provider: Provider
@@ -44,4 +44,4 @@ class Patient:
 
 
 Say = Callable[[str], None]
-"""Told what is being looked at, for a person who waits."""
+"""Called with progress messages."""

@@ -1,12 +1,12 @@
-"""The isolation self-test: each CLI run as the server runs it, with a model that means harm.
+"""The isolation self-test: each CLI run as the server runs it, with a malicious model.
 
-The flags that take a CLI's hands away are only worth something on the version that is installed,
-so this is tried and not assumed. The CLI talks to a stand-in for its vendor on loopback, with a
-login that no vendor would accept and none of the owner's options, so it costs no quota and no real
-vendor ever hears of it. It is tried in each way in which the server starts the CLI, for one request
-and ahead of one, and twice each: with a question that names a file and begins with a command, and
-with an answer in which the model calls tools. There nobody steps in when a tool is called: what
-stops it must be the CLI itself, for the server could only end it when it is too late.
+The flags that remove a CLI's tools are only effective in versions that implement them, so this is
+tested on the installed one. The CLI talks to a mock vendor on loopback, with a dummy login and none
+of the owner's options, so it costs no quota and no real vendor is contacted. It is tested in each
+way in which the server starts it, one-shot and warm, twice each: with a prompt that names a file
+and begins with a command, and with an answer in which the model calls tools. In the latter the
+driver does not intervene: the CLI itself must block the calls, because the server could only kill
+it after the fact.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from olp.providers.base import Driver, ProviderContext
 from olp.providers.shared.environment import ALLOWED
 
 RUN_S = 45.0
-"""The longest that one run may take; the slowest CLI needs 6 s on two free cores."""
+"""Seconds that one run may take; the slowest CLI needs 6 s on two idle cores."""
 
 LINGER_S = 3.0
-"""How long a CLI that was started ahead is left to itself after it called a tool."""
+"""Seconds that a warm process is left running after it called a tool."""
 
 
 PROBE = Tool("lookup", "Looks something up.", {"type": "object", "properties": {}})
-"""A client's tool, so that the CLI is started as it is for one that has some."""
+"""A client's tool, so that the CLI is started as for a request with tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way in which the server starts a CLI: for a request, ahead of it, or for one that has
-    tools of its client's."""
+    """One way in which the server starts a CLI: one-shot, warm (`ahead`), or warm for a request
+    with `tools`.
+    """
 
     patient: Patient
     trap: Trap
@@ -51,11 +52,13 @@ class Way:
     tools: tuple[Tool, ...] = ()
 
     def start(self, url: str, system: str, question: str) -> tuple[Launch, Driver] | None:
-        """How to ask `question` with the vendor at `url`; None if it cannot be started so."""
+        """How to start the CLI and ask `question`, with the vendor at `url`; None if it has no such
+        mode.
+        """
         provider = self.patient.provider
         model = provider.info.models[0]
         request = Request(model, (Message(Role.SYSTEM, system), Message(Role.USER, question)))
-        context = provider.mocked(self._setting(), url)
+        context = provider.mocked(self._context(), url)
         now = datetime.now().astimezone()
         if not self.ahead:
             return provider.launch(request, model, context, now)
@@ -69,19 +72,19 @@ class Way:
         launch, session = started
         return launch, OneTurn(session, request, model, now)
 
-    def _setting(self) -> ProviderContext:
-        """Nothing of the owner's: no login, no option that could lead to a real vendor."""
-        theirs, home = self.patient.context, str(self.trap.home)
-        environ = {name: value for name, value in theirs.environ.items() if name in ALLOWED}
+    def _context(self) -> ProviderContext:
+        """A context without the owner's login and options, which could lead to a real vendor."""
+        context, home = self.patient.context, str(self.trap.home)
+        environ = {name: value for name, value in context.environ.items() if name in ALLOWED}
         work = str(self.lab.work)
         return ProviderContext(
-            theirs.command, ProviderConfig(), environ, home, f"{home}/own", work=work
+            context.command, ProviderConfig(), environ, home, f"{home}/own", work=work
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run showed. `idle` says why it showed nothing: the CLI did not start this way."""
+    """The result of one run. `idle` is the reason why the CLI did not start this way, if so."""
 
     problems: tuple[str, ...] = ()
     tools: int = 0
@@ -90,12 +93,12 @@ class Outcome:
 
 
 async def check_isolation(patient: Patient, lab: Lab) -> Finding:
-    """Whether a client could reach this machine through `patient`."""
+    """Check that a client cannot access this machine through `patient`."""
     options = patient.context.config
     ways = (False, True) if options.warm > 0 and options.transport == "auto" else (False,)
     outcomes: list[Outcome] = []
     for ahead in ways:
-        # One way after the other: a slow machine should not fail for being asked too much at once.
+        # Sequentially, so that a slow machine is not overloaded.
         way = Way(patient, lay(lab.private), lab, ahead)
         outcomes += await asyncio.gather(_read(way), _act(way))
     if options.transport == "auto" and Capability.TOOLS in patient.provider.info.can:
@@ -104,18 +107,18 @@ async def check_isolation(patient: Patient, lab: Lab) -> Finding:
     name = f"{patient.name}.isolation"
     if problems:
         return Finding(name, False, "; ".join(problems), _fix(patient))
-    return Finding(name, True, _praise(patient, outcomes))
+    return Finding(name, True, _summary(patient, outcomes))
 
 
-def _praise(patient: Patient, outcomes: Sequence[Outcome]) -> str:
+def _summary(patient: Patient, outcomes: Sequence[Outcome]) -> str:
     once = outcomes[0]
     tools = f"{counted(once.tools, 'tool')} that can do nothing" if once.tools else "no tools"
-    told = f"locked: {tools}, canaries untouched, {once.size:,} bytes to ask a short question"
+    text = f"locked: {tools}, canaries untouched, {once.size:,} bytes to ask a short question"
     notes = [f"could not be started ahead: {o.idle}" for o in outcomes[2:3] if o.idle]
     options = patient.context.config
     if options.env or options.args or options.config:
         notes.append("your own env, args and config were left out")
-    return f"{told} ({'; '.join(notes)})" if notes else told
+    return f"{text} ({'; '.join(notes)})" if notes else text
 
 
 def _fix(patient: Patient) -> str:
@@ -128,7 +131,7 @@ def _fix(patient: Patient) -> str:
 
 
 async def _read(way: Way) -> Outcome:
-    """A question that names the secret file, as the server asks it."""
+    """Ask a question that names the secret file."""
     answer, system = f"answer-{secrets.token_hex(8)}", f"system-{secrets.token_hex(8)}"
     question = f"/clear @{way.trap.secret}"
     async with MockVendor(answer) as vendor:
@@ -142,13 +145,13 @@ async def _read(way: Way) -> Outcome:
     bodies = "\n".join(a.body for a in asked)
     tools = sorted({tool for a in asked for tool in tool_names(a)})
     extra = [tool for tool in tools if tool not in way.patient.provider.info.inert_tools]
-    said = "".join(event.text for event in events if isinstance(event, Text))
+    reply = "".join(event.text for event in events if isinstance(event, Text))
     checks = {
         "a file of yours was sent to the vendor": not _seen(way.trap, vendor.asked),
         f"it offers its model tools that OLP does not know: {', '.join(extra)}": not extra,
         "the system prompt did not reach the vendor": system in bodies,
         "a question that begins with / was not passed on as it is": question in bodies,
-        f"no answer came: {_reason(events)}": answer in said,
+        f"no answer came: {_reason(events)}": answer in reply,
         f"one question became {len(asked)} requests": len(asked) == 1,
     }
     problems = tuple(problem for problem, good in checks.items() if not good)
@@ -156,7 +159,7 @@ async def _read(way: Way) -> Outcome:
 
 
 async def _act(way: Way) -> Outcome:
-    """An answer in which the model calls tools that read the secret and write canary files."""
+    """Answer with tool calls that read the secret and write canary files."""
     answer, system = f"answer-{secrets.token_hex(8)}", f"system-{secrets.token_hex(8)}"
     async with MockVendor(answer, attempts(way.trap)) as vendor:
         started = way.start(vendor.url, system, "Hello")
@@ -177,8 +180,9 @@ async def _act(way: Way) -> Outcome:
 
 
 def _idle(way: Way, reason: str) -> Outcome:
-    """The CLI asked its vendor nothing. Started ahead that is no harm: the server then starts it
-    for each request."""
+    """The CLI sent no request. That is acceptable for a warm process, as the server falls back to
+    one-shot.
+    """
     if way.ahead:
         return Outcome(idle=reason)
     return Outcome((f"it asked its vendor nothing: {reason}",))

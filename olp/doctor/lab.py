@@ -1,4 +1,4 @@
-"""Where the doctor runs CLIs: a scratch place that lives as long as the examination."""
+"""The environment in which the doctor runs CLIs: temporary folders, removed at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from olp.runtime.tasks import Tasks
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """The runtime's `Place` for the doctor. `work` is empty, as the server's is."""
+    """The folders for the worker. `work` is empty, like the server's."""
 
     run_id: str
     work: Path
@@ -31,10 +31,12 @@ class Lab:
     tasks: Tasks
 
     async def tidy(self) -> None:
-        """Nothing: what a CLI left in its working directory is what the doctor looks for."""
+        """Do nothing: files left in the working directory are what the doctor looks for."""
 
     async def run(self, launch: Launch, driver: Driver, seconds: float) -> list[Event]:
-        """What a CLI did until its end; a Failed if it did not end in time. It is gone then."""
+        """Run a CLI until it ends or `seconds` have passed, which adds a Failed; returns its
+        events.
+        """
         events: list[Event] = []
         until = time.monotonic() + seconds
         async with Worker(launch, driver, self, self.tasks, time.monotonic) as worker:
@@ -49,7 +51,7 @@ class Lab:
 
 @contextmanager
 def open_lab() -> Iterator[Lab]:
-    """A lab, and its end. StartError if this system has no folder for it."""
+    """Create a lab and remove it at the end. Raises StartError if no folder can be created."""
     try:
         base = Path(tempfile.mkdtemp(prefix="olp-doctor-"))
     except OSError as error:
@@ -64,7 +66,7 @@ def open_lab() -> Iterator[Lab]:
 
 
 class Listener:
-    """A driver for a command that only prints something and ends."""
+    """A driver for a command that only prints output and exits."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -84,8 +86,7 @@ class Listener:
 
 
 class Bystander:
-    """A driver that asks as `driver` would and then does not step in: the CLI goes on to its end,
-    whatever it does."""
+    """A driver that starts like `driver` and then does not intervene, whatever the CLI does."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -101,7 +102,7 @@ class Bystander:
 
 
 class OneTurn:
-    """A driver that puts one request to a session, as soon as that is ready."""
+    """A driver that sends one request to a session once it is ready."""
 
     def __init__(self, session: Session, request: Request, model: str, now: datetime) -> None:
         self._session = session
@@ -131,8 +132,9 @@ class OneTurn:
 
 
 class Lingering:
-    """A driver that does as `driver` does, but where that would end the CLI, leaves it to itself
-    for some seconds first. For a CLI that waits for the next request and so never ends."""
+    """Like `driver`, but on a failure leaves the CLI running for `seconds`: for a CLI that waits
+    for the next request and does not exit.
+    """
 
     def __init__(self, driver: Driver, seconds: float) -> None:
         self._driver = driver

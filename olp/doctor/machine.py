@@ -1,4 +1,4 @@
-"""What OLP needs of the machine: a port, folders, and a way to end its children."""
+"""Checks of the machine: the port, folders, and the killing of child processes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from olp.model import Launch
 from olp.runtime.process.run_folder import RunFolder
 
 ASK_S = 3.0
-"""How long whoever holds the port may take to say who it is."""
+"""Seconds that the server on the port has to identify itself."""
 
 START_S = 10.0
-"""How long the system may take to start a program that does nothing."""
+"""Seconds that the system may take to run a program that does nothing."""
 
 
 # --- the port ----------------------------------------------------------------------------------
 
 
 async def check_port(server: ServerConfig) -> Finding:
-    """Whether `olp serve` could listen, or already does."""
+    """Check that `olp serve` can listen, or already does."""
     host, port = server.host, server.port
     try:
         listener = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port)
@@ -67,7 +67,7 @@ async def _is_olp(server: ServerConfig) -> bool:
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_S)) as session,
-            # Nothing is told to whoever answers, so it need not prove who it is.
+            # Nothing secret is sent, so the certificate need not be verified.
             session.get(url, allow_redirects=False, ssl=False) as response,
         ):
             return response.status == 200 and response.headers.get("Server") == "olp"
@@ -79,22 +79,22 @@ async def _is_olp(server: ServerConfig) -> bool:
 
 
 def check_folders(state: Path | None) -> list[Finding]:
-    """Whether what OLP keeps is its own alone, and can be written."""
-    place = RunFolder(state)
-    folders = {"state": place.state, "work": place.work, "private": place.private}
+    """Check that OLP's folders are private and writable."""
+    run_folder = RunFolder(state)
+    folders = {"state": run_folder.state, "work": run_folder.work, "private": run_folder.private}
     findings = [check_folder(f"folder.{name}", path) for name, path in folders.items()]
-    if findings[1].ok and place.work.is_dir() and any(place.work.iterdir()):
-        what = f"{place.work} is where the CLIs run, and is not empty: OLP empties it"
+    if findings[1].ok and run_folder.work.is_dir() and any(run_folder.work.iterdir()):
+        what = f"{run_folder.work} is where the CLIs run, and is not empty: OLP empties it"
         findings[1] = Finding("folder.work", None, what)
     return findings
 
 
 def check_folder(name: str, path: Path) -> Finding:
-    """One folder. It need not be there yet, if it can be made."""
+    """Check one folder. It may be missing if it can be created."""
     try:
         found = path.stat()
     except FileNotFoundError:
-        return _to_be_made(name, path)
+        return _missing(name, path)
     except OSError as error:
         return Finding(name, False, f"{path}: {error.strerror}", _elsewhere())
     if not stat.S_ISDIR(found.st_mode):
@@ -111,7 +111,7 @@ def check_folder(name: str, path: Path) -> Finding:
     return Finding(name, True, f"{path} is writable and private")
 
 
-def _to_be_made(name: str, path: Path) -> Finding:
+def _missing(name: str, path: Path) -> Finding:
     above = next(folder for folder in path.parents if folder.exists())
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
         return Finding(name, True, f"{path} will be made")
@@ -127,7 +127,7 @@ def _elsewhere() -> str:
 
 
 async def check_processes(lab: Lab) -> Finding:
-    """Whether programs can be started the way OLP starts them, and end with it."""
+    """Check that programs can be started as OLP starts them, and die with it."""
     name = "death_signal"
     env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin")}
     listener = Listener()
@@ -148,7 +148,7 @@ async def check_processes(lab: Lab) -> Finding:
 
 
 def check_chains(catalogue: Catalogue, patients: Mapping[str, Patient]) -> Iterable[Finding]:
-    """Whether each hop of each chain can be asked."""
+    """Check that each hop of each chain is usable."""
     for name, chain in catalogue.chains.items():
         shown = " > ".join(map(str, chain.hops))
         problems = [_problem(patients.get(hop.provider)) for hop in chain.hops]
@@ -160,8 +160,7 @@ def check_chains(catalogue: Catalogue, patients: Mapping[str, Patient]) -> Itera
 
 
 def _problem(patient: Patient | None) -> tuple[str, str] | None:
-    """What keeps a hop from being asked, and the fix; None if nothing does. A provider that is no
-    patient is part of OLP."""
+    """The problem and the fix for a hop, or None. A provider without a patient is built in."""
     if patient is None or (patient.installed and patient.enabled):
         return None
     if not patient.enabled and patient.installed:

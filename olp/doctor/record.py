@@ -1,4 +1,4 @@
-"""Whether what OLP keeps of its use can be read and written."""
+"""Checks whether the usage store can be read and written."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from olp.runtime.usage.schema import NewerFile, opened_to_read
 NAME = "record"
 
 ROOM_MB = 50
-"""Less free space than this is soon none."""
+"""Megabytes of free space below which a warning is due."""
 
 
 async def check_record(state: Path | None) -> Finding:
-    """The file of the record; what is looked at takes a second at most."""
+    """Check the file of the usage store; takes a second at most."""
     return await asyncio.to_thread(_check, RunFolder(state).state / "olp.db")
 
 
 def _check(path: Path) -> Finding:
     if not path.exists():
-        return _room(path, f"{path} will be made")
+        return _check_space(path, f"{path} will be made")
     try:
-        return _room(path, _sound(path))
+        return _check_space(path, _check_content(path))
     except NewerFile as error:
-        fix = f"install the newer OLP again, or start a new record: {_away(path, 'newer')}"
+        fix = f"install the newer OLP again, or start a new record: {_move_command(path, 'newer')}"
         return Finding(NAME, False, f"{path}: {error}", fix)
     except sqlite3.OperationalError as error:
         fix = "end the program that holds it; OLP then writes what it has kept in memory"
@@ -38,18 +38,20 @@ def _check(path: Path) -> Finding:
             fix = f"see to it that OLP may write there: chmod u+rw {path}"
         return Finding(NAME, False, f"{path} cannot be used: {error}", fix)
     except (sqlite3.Error, OSError) as error:
-        fix = f"start a new one: {_away(path, 'broken')}"
+        fix = f"start a new one: {_move_command(path, 'broken')}"
         return Finding(NAME, False, f"{path} is damaged: {error}", fix)
 
 
-def _away(path: Path, name: str) -> str:
-    """The file with what SQLite keeps beside it, which must never meet another file."""
+def _move_command(path: Path, name: str) -> str:
+    """A command that moves the file together with SQLite's auxiliary files, which must not be used
+    with another file.
+    """
     folder = path.with_name(name)
     return f"mkdir {folder} && mv {path}* {folder}"
 
 
-def _sound(path: Path) -> str:
-    """What stands in it. sqlite3.Error if it is not sound, or cannot be written."""
+def _check_content(path: Path) -> str:
+    """A summary of the content. Raises sqlite3.Error if the file is corrupt or not writable."""
     with closing(opened_to_read(path)) as db:
         verdict = db.execute("PRAGMA quick_check(1)").fetchone()[0]
         if verdict != "ok":
@@ -65,7 +67,7 @@ def _sound(path: Path) -> str:
     return f"{path} holds {counted(requests, 'request')}{since} ({size:.1f} MB)"
 
 
-def _room(path: Path, what: str) -> Finding:
+def _check_space(path: Path, what: str) -> Finding:
     folder = next(above for above in path.parents if above.exists())
     free = shutil.disk_usage(folder).free / 1024 / 1024
     if free < ROOM_MB:

@@ -1,7 +1,7 @@
-"""Whether the installed service finds what a shell finds.
+"""Checks whether the installed service finds the same CLIs as a shell.
 
-A service starts with the PATH that it was installed with. A CLI that was added since, or that a
-version manager has moved, is there for its user and not for the service.
+A service runs with the PATH of its installation. A CLI that was added since, or moved by a version
+manager, is visible to the user but not to the service.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from olp.doctor.finding import Finding, Patient
 from olp.host import service_unit as unit
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-"""About what a service gets that says nothing."""
+"""Roughly the PATH of a service without a setting."""
 
 AGAIN = "install it again, from a shell that finds all of them: olp service install"
 
 
 def check_service(patients: Sequence[Patient]) -> Iterator[Finding]:
-    """The service's environment against this shell's; nothing if no service is installed."""
+    """Compare the service's environment with this shell's; nothing if no service is installed."""
     file = unit.installed(Path.home(), os.environ)
     if file is None:
         return
@@ -48,7 +48,7 @@ def _finds(file: Path, used: Sequence[Patient], path: str) -> Finding:
 
 
 def _lost(patient: Patient, path: str) -> str | None:
-    """What of a CLI would not be found there: itself, or the program that runs its script."""
+    """Why a CLI would not run with `path`: it, or the interpreter of its script, is not found."""
     wanted = patient.context.config.command or (patient.provider.info.program,)
     program = shutil.which(wanted[0], path=path)
     if program is None:
@@ -60,7 +60,7 @@ def _lost(patient: Patient, path: str) -> str | None:
 
 
 def _interpreter(program: Path) -> str | None:
-    """The program that a script's first line asks `env` for."""
+    """The interpreter in a `#!/usr/bin/env` line."""
     try:
         with program.open("rb") as file:
             first = file.readline(200)
@@ -72,7 +72,7 @@ def _interpreter(program: Path) -> str | None:
 
 
 def _knows(used: Sequence[Patient], secrets: Path | None) -> Finding | None:
-    """Whether a login in a variable of this shell is one that the service has, too."""
+    """Check that a login in a variable of this shell is also available to the service."""
     names = [name for p in used for name in p.provider.info.passes if os.environ.get(name)]
     try:
         text = secrets.read_text("utf-8") if secrets else ""

@@ -1,5 +1,6 @@
-"""The bait of the isolation self-test: files that nobody may read, and a folder that nobody may
-write in, and what a model that means harm would try with them."""
+"""The canaries of the isolation self-test: files that must not be read, a folder that must not be
+written to, and the tool calls of a malicious model that try to.
+"""
 
 from __future__ import annotations
 
@@ -20,30 +21,31 @@ NOTES = (
     ".agents/AGENTS.md",
     "AGENTS.md",
 )
-"""Files in a user's home that one CLI or another would send along by itself."""
+"""Files in a user's home that some CLI would send along by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A home with canaries: `token` stands in each of its files and must never be seen again, and
-    nothing may ever appear in `drop`."""
+    """A home folder with canaries: `token` is in each of its files and must not be sent anywhere,
+    and no file may appear in `drop`.
+    """
 
     home: Path
     token: str
 
     @property
     def secret(self) -> Path:
-        """A file that no one may read."""
+        """A file that must not be read."""
         return self.home / "secret.txt"
 
     @property
     def drop(self) -> Path:
-        """A folder in which no one may write."""
+        """A folder that must not be written to."""
         return self.home / "drop"
 
 
 def lay(base: Path) -> Trap:
-    """A trap in a new folder in `base`."""
+    """Create a trap in a new folder in `base`."""
     home = Path(tempfile.mkdtemp(prefix="home-", dir=base))
     trap = Trap(home, f"canary-{secrets.token_hex(8)}")
     trap.drop.mkdir()
@@ -55,8 +57,9 @@ def lay(base: Path) -> Trap:
 
 
 def attempts(trap: Trap) -> Mapping[str, Sequence[Call]]:
-    """What the model tries, by API: a shell, a file to write and a file to read, by the names
-    that the CLIs give to such tools."""
+    """The tool calls that the model tries, by API: a shell, writing and reading a file, under the
+    names that the CLIs use for such tools.
+    """
 
     def shell(name: str) -> str:
         return f"cat '{trap.secret}'; echo done > '{trap.drop}/{name}'"

@@ -1,7 +1,7 @@
-"""A stand-in for the three vendors on loopback, for the isolation self-test.
+"""A mock of the three vendors on loopback, for the isolation self-test.
 
-It answers as their APIs do, just enough for the real CLIs to be content, keeps every request it
-gets, and can play the model that was talked into using tools. Nothing leaves this machine.
+It implements just enough of their APIs for the real CLIs, records every request, and can play a
+model that calls tools. Nothing leaves this machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_BODY = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call of the model's; a `custom` tool takes the argument `input` as plain text."""
+    """A tool call of the model; a `custom` tool takes its argument `input` as plain text."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -28,17 +28,17 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request as it arrived."""
+    """One received request."""
 
     path: str
     body: str
 
 
 class MockVendor:
-    """Use it as `async with MockVendor(answer, calls) as vendor`.
+    """A mock vendor; use as `async with MockVendor(answer, calls) as vendor`.
 
-    The first request for an answer gets `calls`, keyed by the API's path, if there are any for it;
-    every other one gets `answer`. `url` is the address, without a path.
+    The first request to an API gets `calls`, keyed by the API's path, if there are any; all others
+    get `answer`. `url` is the address, without a path.
     """
 
     def __init__(self, answer: str, calls: Mapping[str, Sequence[Call]] | None = None) -> None:
@@ -68,7 +68,7 @@ class MockVendor:
 
     @property
     def answered(self) -> list[Asked]:
-        """The requests for an answer, without what else a CLI asked for."""
+        """The received requests for an answer, without other requests of a CLI."""
         return [asked for asked in self.asked if asked.path in _APIS]
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
@@ -177,7 +177,7 @@ _APIS: Mapping[str, Callable[[str, str, Sequence[Call]], Events]] = {
 
 
 def tool_names(asked: Asked) -> Iterator[str]:
-    """The tools that a request offers to the model, whichever API it speaks."""
+    """The names of the tools that a request offers to the model, in any of the APIs."""
     try:
         body = json.loads(asked.body)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The CLIs that OLP can drive: one file each, and this folder is the list of them.
+"""The CLIs that OLP can drive, one module or package each.
 
-A file that defines `PROVIDER` is one; docs/providers.md writes a new one.
+A module that defines `PROVIDER` is picked up; docs/providers.md explains how to write one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from olp.providers.base import Provider
 
 
 def all_providers() -> Mapping[str, Provider]:
-    """Every provider by name, in the order of preference."""
+    """Every provider by name, ordered by rank."""
     found: list[Provider] = []
     for module in pkgutil.iter_modules(__path__):
         provider = getattr(importlib.import_module(f"{__name__}.{module.name}"), "PROVIDER", None)

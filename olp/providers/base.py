@@ -1,8 +1,8 @@
-"""What every CLI looks like from outside: facts, a launch, and a driver.
+"""The provider interface: static facts about a CLI, how to launch it, and its protocol driver.
 
-A driver is the CLI's protocol without the CLI: it is given lines and says what they mean and what
-to write back. It never waits, reads a file or looks at a clock, so that a recorded transcript is
-all it takes to test one. A provider is one file in this folder; docs/providers.md writes one.
+A driver implements the CLI's protocol without I/O: it takes lines and returns events and lines to
+write back. It never blocks, reads a file or looks at a clock, so it can be tested with a recorded
+transcript alone. A provider is one module in this package; see docs/providers.md.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ from olp.providers.shared.wire import line_of
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Bytes for the CLI's standard input."""
+    """Write bytes to the CLI's standard input."""
 
     data: bytes
 
 
 def json_line(message: Mapping[str, Any]) -> Write:
-    """`message` as a line of JSON."""
+    """`message` as one line of JSON for standard input."""
     return Write(line_of(message))
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to a question that the CLI asked on its socket, by that question's number."""
+    """The response to a request that the CLI sent on its socket (`Launch.socket`).
+
+    `connection` is the number of the connection on which the request arrived.
+    """
 
     connection: int
     data: bytes
@@ -42,30 +45,29 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class CloseInput:
-    """End the CLI's standard input: nothing more will be asked."""
+    """Close the CLI's standard input: no more requests follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The answer is complete; the CLI may still write its report for `seconds`, no longer."""
+    """The answer is complete; give the CLI at most `seconds` more to write its report."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Kill the CLI at once: it is about to ask the vendor again by itself."""
+    """Kill the CLI at once: it is about to send another request to the vendor by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The CLI is started and can take a request."""
+    """The CLI has started and can take a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A file for the CLI's private folder, in the place of one of that `name`; before any line is
-    written."""
+    """Write or replace the file `name` in the run folder, before any further line is written."""
 
     name: str
     data: bytes
@@ -76,172 +78,206 @@ Step = Event | Write | Put | Reply | CloseInput | Settle | Halt | Ready
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a CLI ended. `code` is None if it had not ended when it was given up; `files` holds what
-    it left of the files that the launch wanted collected."""
+    """How a CLI process ended.
+
+    `code` is the exit code, or None if OLP killed it before it exited. `files` holds the contents
+    of those `Launch.collect` files that exist.
+    """
 
     code: int | None
     stderr: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict)
 
     def told(self, name: str) -> str:
-        """One line about an end that came before the answer was complete."""
+        """One-line error message for an exit before the answer was complete."""
         how = "was ended" if self.code is None else f"exited with code {self.code}"
         last = (self.stderr.strip().splitlines() or [""])[-1]
         return f"{name} {how} before its answer was complete. {last}".strip()
 
 
 def ended(cli: str, what: str, *, by_model: bool = False) -> Failed:
-    """The CLI did `what` it may not, and its process is ended."""
+    """Failure for a CLI that did `what`, which is not allowed; its process is killed."""
     return Failed(ErrorCode.SPAWN_FAILED, f"{cli} {what}; OLP ended it", by_model=by_model)
 
 
 def tried(cli: str, tool: str) -> Failed:
-    """The model asked for a tool that it was not given."""
+    """Failure for a model that called a tool that it was not offered."""
     return ended(cli, f"tried its own tool {tool}", by_model=True)
 
 
 class Driver(Protocol):
-    """One request's conversation with one CLI. After a Done or Failed it is not called again."""
+    """The protocol of one request in one CLI process. Not called again after a Done or Failed."""
 
     def start(self) -> Sequence[Step]:
-        """What to do first."""
+        """The first steps of the conversation."""
 
     def receive(self, line: str) -> Sequence[Step]:
-        """What one line of standard output means."""
+        """Interpret one line of standard output."""
 
     def exited(self, exit: Exit) -> Sequence[Event]:
-        """The closing events; the last is a Done or a Failed."""
+        """The closing events after the process ended; the last is a Done or a Failed."""
 
 
 @runtime_checkable
 class Callee(Protocol):
-    """A protocol whose CLI also asks on a socket (`Launch.socket`)."""
+    """A protocol whose CLI also sends requests on a socket (`Launch.socket`)."""
 
     def called(self, connection: int, line: str) -> Sequence[Step]:
-        """What one question means; `Reply` answers it, now or later."""
+        """Handle one request line from `connection`; a `Reply` step answers it, now or later."""
 
 
 @runtime_checkable
 class Preparing(Protocol):
-    """A session that is not ready again by itself when a conversation is over."""
+    """A session that needs extra steps before it can take another conversation."""
 
     def prepare(self) -> Sequence[Step]:
-        """Get ready for another conversation; nothing where that is done or under way."""
+        """Prepare for another conversation; empty if that is done or in progress."""
 
 
 OPENING_S = 60.0
-"""Seconds in which a vendor begins to answer, or is taken to be silent."""
+"""Seconds a vendor has to begin its answer before it counts as silent."""
 
 
 class Session(Protocol):
-    """The protocol of a CLI that is started before anybody knows the request.
+    """The protocol of a CLI that is started before its request is known (a warm process).
 
-    It says Ready once, then takes requests one at a time: `ask` begins a conversation, `more` goes
-    on with the last one, and each ends with a Done or Failed among the events of `receive`.
+    It yields Ready once and then takes requests one at a time: `ask` starts a conversation,
+    `resume` continues the last one. Each ends with a Done or Failed among the events of `receive`.
     """
 
     @property
     def reusable(self) -> bool:
-        """Whether it can begin another conversation after a clean end. It says Ready again then;
-        otherwise it can only go on with the one it has."""
+        """Whether it can start another conversation after a clean end, signalled by another Ready.
+        Otherwise it can only continue the one it has.
+        """
 
     @property
     def keeps_max_tokens(self) -> bool:
-        """Whether it keeps a token limit by itself."""
+        """Whether the CLI enforces a token limit itself."""
 
     @property
     def parked(self) -> bool:
-        """Whether calls of the client's tools are open: the model waits for `more`, which brings
-        their results."""
+        """Whether calls of the client's tools are open: the model waits for a `resume` that brings
+        their results.
+        """
 
     def takes(self, request: Request, model: str) -> bool:
-        """Whether it can do exactly what `request` wants of `model`."""
+        """Whether this process can serve `request` with `model` exactly as asked."""
 
     def opening_s(self, request: Request) -> float | None:
-        """As `Facts.opening_s`, of this process with `request`."""
+        """Seconds until a silent vendor is given up, as `ProviderInfo.opening_s`; None to not
+        check.
+        """
 
     def start(self) -> Sequence[Step]:
-        """What to do first."""
+        """The first steps after the process was started."""
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
-        """Begin a conversation with all of `request`."""
+        """Start a conversation with the whole of `request`. `now` is an aware local time."""
 
     def can_resume(self, request: Request) -> bool:
-        """Whether `more` can go on with this, which extends the conversation that it has."""
+        """Whether `resume` can continue with `request`, which extends the current conversation."""
 
     def resume(self, request: Request, now: datetime) -> Sequence[Step]:
-        """Go on with the conversation: only `request.latest` is new."""
+        """Continue the conversation; only `request.latest` is new."""
 
     def interrupt(self) -> Sequence[Step]:
-        """End the answer under way, so that the vendor stops."""
+        """Abort the answer in progress, so that the vendor stops generating."""
 
     def receive(self, line: str) -> Sequence[Step]:
-        """What one line of standard output means."""
+        """Interpret one line of standard output."""
 
     def exited(self, exit: Exit) -> Sequence[Event]:
-        """The closing events; the last is a Failed."""
+        """The closing events after the process ended; the last is a Failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderInfo:
-    """What is known of a CLI before it is started.
-
-    `rank` orders the providers in the chain `auto`; rank 0 is used only on demand.
-    `program` is its usual name on PATH, `native` are paths relative to the launcher's real folder
-    where the same program may lie without the launcher in front, in glob form. `install` and
-    `login` are the commands a person runs. `tested` are the versions it was tried with, lowest and
-    highest. `models` are ids known to work, the default first. `keeps_max_tokens` says whether the
-    CLI can be given a token limit. `user_login` are the files of a shared login, relative to the
-    user's home. `passes` are variables of OLP's own environment that carry this CLI's login.
-    `inert_tools` are tools that still stand in the request to the vendor and do nothing. `windows`
-    are the quota windows that it tells of. `can` is what a request may need of it.
-    `opening_s` are the seconds after which the
-    vendor of a process for one request is taken to be silent, where that process shows without
-    fail when its vendor begins to answer; None where it does not.
-    """
+    """Static facts about a CLI, known before it is started."""
 
     name: str
+
     rank: int
+    """Position in the chain `auto`; 0 excludes it, so that it is used only on demand."""
+
     title: str
+
     program: str
+    """Its usual name on PATH."""
+
     install: str
+    """The command with which a user installs it."""
+
     login: str
+    """The command with which a user logs in."""
+
     tested: tuple[str, str]
+    """The lowest and the highest version it was tested with."""
+
     models: tuple[str, ...]
+    """Model ids known to work, the default first."""
+
     aliases: tuple[str, ...] = ()
+
     keeps_max_tokens: bool = False
+    """Whether the CLI can be given a token limit."""
+
     native: tuple[str, ...] = ()
+    """Glob patterns, relative to the launcher's real folder, of the same program without the
+    launcher in front."""
+
     user_login: tuple[str, ...] = ()
+    """The files of a shared login, relative to the user's home."""
+
     passes: tuple[str, ...] = ()
+    """Variables of OLP's own environment that carry this CLI's login."""
+
     inert_tools: tuple[str, ...] = ()
+    """Tools that still appear in the request to the vendor but do nothing."""
+
     opening_s: float | None = None
+    """Seconds after which the vendor counts as silent in a one-shot process; None if the process
+    does not reliably show when its vendor begins to answer."""
+
     windows: tuple[str, ...] = ()
+    """Names of the quota windows that it reports."""
+
     can: tuple[Capability, ...] = (Capability.SCHEMA, Capability.EFFORT)
+    """The capabilities of a request that it supports."""
 
 
 def login_hint(info: ProviderInfo) -> str:
-    """What to tell about a missing login: never the vendor's words, which speak of a key or a
-    status that the person asking does not have."""
+    """The error message for a missing login.
+
+    Never the vendor's own text, which mentions an API key or an HTTP status that the client does
+    not have.
+    """
     return f"{info.title} is not logged in on the server; its owner can run: {info.login}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderContext:
-    """Where a provider runs: its resolved command, its options, and the server's surroundings.
-
-    `environ` is OLP's own environment, of which only allow-listed names reach a child. `home` is
-    the user's home, `own_home` the folder in which OLP keeps a login of its own. `kept` holds the
-    paths of the files that a survey of this very program wanted kept, by name. `work` is the
-    working directory.
-    """
+    """Where a provider runs."""
 
     command: tuple[str, ...]
+    """The resolved program, and its first arguments."""
+
     config: ProviderConfig
+
     environ: Mapping[str, str]
+    """OLP's own environment, of which only allow-listed names reach a child."""
+
     home: str
+    """The user's home."""
+
     own_home: str
+    """The folder of a login that belongs to OLP."""
+
     kept: Mapping[str, str] = field(default_factory=dict)
+    """Paths of the files that a survey of this program stored (`Keep`), by name."""
+
     work: str = "/"
+    """The working directory."""
 
 
 def adapted(
@@ -251,7 +287,9 @@ def adapted(
     args: Sequence[str] = (),
     config: Mapping[str, Any] | None = None,
 ) -> ProviderContext:
-    """`setting` with more in the owner's options: they come last and so win."""
+    """`context` with additions to the owner's options; the additions come last and so take
+    precedence.
+    """
     options = structs.replace(
         context.config,
         env=context.config.env | dict(env),
@@ -262,31 +300,39 @@ def adapted(
 
 
 class Provider(Protocol):
-    """One CLI."""
+    """The interface of one CLI."""
 
     @property
     def info(self) -> ProviderInfo:
-        """What is known of it."""
+        """Static facts about the CLI."""
 
     def launch(
         self, request: Request, model: str, context: ProviderContext, now: datetime
     ) -> tuple[Launch, Driver]:
-        """How to start the CLI for `request`, and the driver of that process. `now` is local."""
+        """How to start the CLI for `request`, and the driver of that process. `now` is an aware
+        local time.
+        """
 
     def probes(self, context: ProviderContext) -> Mapping[str, Launch]:
-        """Commands that cost no quota, for the doctor: `version` and, where there is one, `login`
-        (exit code 0 means that a login is present)."""
+        """Commands for the doctor that cost no quota: `version` and, where the CLI has one, `login`
+        (exit code 0 means logged in).
+        """
 
     def session(
         self, context: ProviderContext, request: Request | None = None, model: str = ""
     ) -> tuple[Launch, Session] | None:
-        """How to start the CLI ahead of any request, and the protocol of it; None if it cannot.
-        With a `request` for `model`, which a one-shot cannot answer, it is started for that."""
+        """How to start the CLI as a warm process, and its protocol; None if it has no such mode.
+
+        With a `request` for `model`, which a one-shot process cannot answer, it is started for that
+        one.
+        """
 
     def survey(self, context: ProviderContext) -> Sequence[tuple[Launch, Driver]]:
-        """How to ask the CLI, without spending quota, for its models (Listed), for what is left of
-        the plan (Quota) and for what its launches need (Keep); nothing if it cannot be asked."""
+        """How to query the CLI, without spending quota, for its models (Listed), the remaining
+        quota (Quota) and files that launches need (Keep); empty if it cannot be queried.
+        """
 
     def mocked(self, context: ProviderContext, url: str) -> ProviderContext:
-        """`setting` with the CLI pointed at a stand-in for its vendor at `url` (without a path),
-        and with a login that no vendor accepts: for the doctor's self-test and for tests."""
+        """`context` with the CLI pointed at a mock vendor at `url` (no path) and a dummy login; for
+        the doctor's self-test and for tests.
+        """

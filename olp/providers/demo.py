@@ -1,6 +1,6 @@
-"""The stand-in CLI that ships with OLP, so that everything can be tried without a subscription.
+"""The demo CLI that ships with OLP, to try everything without a subscription.
 
-It speaks Claude Code's protocol (`python -m olp.demo`), and its model ids say how it behaves.
+It speaks Claude Code's protocol (`python -m olp.demo`); the model id selects its behaviour.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INFO = ProviderInfo(
 
 
 class Demo:
-    """The provider: Claude's way of starting, another program."""
+    """The provider: launched like Claude Code, with another program."""
 
     info = INFO
 
@@ -43,10 +43,10 @@ class Demo:
     def session(
         self, context: ProviderContext, request: Request | None = None, model: str = ""
     ) -> None:
-        return None  # it starts at once as it is
+        return None  # it starts fast enough without a warm process
 
     def survey(self, context: ProviderContext) -> Sequence[tuple[Launch, Driver]]:
-        return ()  # its models are known, and it has no plan
+        return ()  # its models are fixed, and it has no plan
 
     def probes(self, context: ProviderContext) -> Mapping[str, Launch]:
         return {"version": self._claude.probes(_as_module(context))["version"]}
@@ -56,7 +56,7 @@ class Demo:
 
 
 def _as_module(context: ProviderContext) -> ProviderContext:
-    """The stand-in's command; the real Claude's login is not for it."""
+    """`context` with the demo's command and without the login of the real Claude Code."""
     environ = {k: v for k, v in context.environ.items() if k not in Claude.info.passes}
     return replace(context, command=(*context.command, "-m", "olp.demo"), environ=environ)
 

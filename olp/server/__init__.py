@@ -1,1 +1,1 @@
-"""Speaks HTTP. Knows the public APIs; knows no provider and decides nothing about chains."""
+"""The HTTP layer. Knows the public APIs; knows no provider and makes no routing decision."""

@@ -1,4 +1,4 @@
-"""The HTTP application: its routes, and what every response has in common."""
+"""The HTTP application: its routes, and what all responses share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Server:
-    """The routes over one service at a time."""
+    """The routes. The service behind them can be replaced while the server runs."""
 
     def __init__(self, service: Service, config: Config) -> None:
         self._dialects = all_dialects()
@@ -37,8 +37,9 @@ class Server:
         self.use(service, config)
 
     def use(self, service: Service, config: Config) -> None:
-        """From the next request on, ask `service` and go by `config`; answers under way keep what
-        they began with."""
+        """Use `service` and `config` from the next request on; answers in progress keep the old
+        ones.
+        """
         self._service = service
         self._gatekeeper = Gatekeeper(config.server, service.people, self._throttle, service.log)
         self._answers = AnswerEndpoint(service, self._gatekeeper, config, self._in_flight)
@@ -46,8 +47,9 @@ class Server:
         self._page = ConnectPage(service, self._gatekeeper)
 
     def application(self) -> web.Application:
-        """The application, to be run with `handler_cancellation=True`: a handler whose client has
-        left must end, and its process with it."""
+        """The application. Run it with `handler_cancellation=True`: the handler must be cancelled
+        when its client disconnects, so that its CLI process is killed.
+        """
         app = web.Application(middlewares=[self._frame], client_max_size=self._max_body)
         app.on_response_prepare.append(self._stamp)
         routes: Sequence[tuple[str, str, Handler]] = (
@@ -63,12 +65,12 @@ class Server:
         )
         for method, path, handler in routes:
             for one in ("GET", "HEAD") if method == "GET" else (method,):
-                app.router.add_route(one, path, handler, expect_handler=_later)
-        app.router.add_route("*", ANYWHERE, self._nowhere, expect_handler=_later)
+                app.router.add_route(one, path, handler, expect_handler=_defer_continue)
+        app.router.add_route("*", ANYWHERE, self._not_found, expect_handler=_defer_continue)
         return app
 
     def _route(self, dialect: Dialect, route: Route) -> tuple[str, str, Handler]:
-        """A dialect's route. Its errors are in that dialect's words, wherever it lies."""
+        """A dialect's route. The dialect formats its errors, whatever its path."""
         handlers: dict[Serves, Handler] = {
             Serves.ANSWER: self._answer,
             Serves.MODELS: self._models,
@@ -83,7 +85,9 @@ class Server:
         return route.method, route.path, handle
 
     def metrics_application(self) -> web.Application:
-        """Only /metrics, and without a key: for an address that the owner sets apart for it."""
+        """An application with only /metrics, without a key, for a separate address
+        (`metrics.listen`).
+        """
         app = web.Application(middlewares=[self._frame])
         app.router.add_get("/metrics", self._open_metrics)
         return app
@@ -92,7 +96,7 @@ class Server:
 
     @web.middleware
     async def _frame(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Give the request its reply, and turn whatever goes wrong into an error of this API."""
+        """Attach a `Reply` to the request, and turn exceptions into errors of its API."""
         reply = request[REPLY] = Reply(dialect_at(request.path, self._dialects))
         try:
             _check_expectation(request)
@@ -102,13 +106,14 @@ class Server:
         except RequestError as error:
             return reply.error(error)
         except (web.HTTPException, web.RequestPayloadError) as error:
-            return reply.error(_in_our_words(error, self._max_body))
+            return reply.error(_as_request_error(error, self._max_body))
         except (ConnectionError, TimeoutError):
             raise
         except Exception as error:
             self._service.log.error("unexpected", request_id=reply.id, error=described(error))
             if reply.begun:
-                # Half an answer is out, and only a broken connection tells the client so.
+                # Part of the answer was sent; only an aborted connection shows the client that
+                # it is incomplete.
                 if request.transport is not None:
                     request.transport.abort()
                 raise ConnectionResetError from error
@@ -132,11 +137,11 @@ class Server:
         response.headers["Server"] = "olp"
 
     async def _options(self, request: web.Request) -> web.Response:
-        """What a browser asks before it sends a page's request."""
+        """Answer a CORS preflight or any other OPTIONS request."""
         self._gatekeeper.check_surroundings(request)
         methods = await _methods_at(request)
         if not methods:
-            raise _nothing_at(request.path, _paths(request), self._dialects)
+            raise _path_not_found(request.path, _paths(request), self._dialects)
         response = web.Response(status=204, headers={"Allow": methods})
         if "Origin" in request.headers:
             wanted = request.headers.get("Access-Control-Request-Headers", "*")
@@ -184,13 +189,13 @@ class Server:
 
     async def _health(self, request: web.Request) -> web.Response:
         caller = await self._gatekeeper.check(request)
-        told = self._service.health() if caller.owner else self._service.health_for(caller)
-        return json_response({"version": __version__, **told})
+        report = self._service.health() if caller.owner else self._service.health_for(caller)
+        return json_response({"version": __version__, **report})
 
     async def _quota_refresh(self, request: web.Request) -> web.Response:
         check_owner(await self._gatekeeper.check(request))
-        told = await self._service.refresh()
-        return json_response({name: {"problem": one.problem} for name, one in told.items()})
+        results = await self._service.refresh()
+        return json_response({name: {"problem": one.problem} for name, one in results.items()})
 
     async def _quota_clear(self, request: web.Request) -> web.Response:
         check_owner(await self._gatekeeper.check(request))
@@ -203,37 +208,37 @@ class Server:
             {"name": "olp", "version": __version__, **dict(one.base for one in self._dialects)}
         )
 
-    async def _nowhere(self, request: web.Request) -> web.Response:
+    async def _not_found(self, request: web.Request) -> web.Response:
         await self._gatekeeper.check(request)
         if methods := await _methods_at(request):
-            raise _not_possible(request.method, methods)
-        raise _nothing_at(request.path, _paths(request), self._dialects)
+            raise _method_not_allowed(request.method, methods)
+        raise _path_not_found(request.path, _paths(request), self._dialects)
 
 
 def _check_expectation(request: web.Request) -> None:
     expected = request.headers.get("Expect", "100-continue")
     if expected.lower() != "100-continue":
-        told = f"{headers.safe(expected, 40)!r} cannot be expected of OLP; leave out Expect"
-        raise RequestError(told, status=417, code="expectation_failed")
+        message = f"{headers.safe(expected, 40)!r} cannot be expected of OLP; leave out Expect"
+        raise RequestError(message, status=417, code="expectation_failed")
 
 
-async def _later(request: web.Request) -> None:
-    """Nothing: whoever reads a body says when it may come."""
+async def _defer_continue(request: web.Request) -> None:
+    """Do not send 100 Continue yet; the handler sends it when it reads the body."""
 
 
 async def _methods_at(request: web.Request) -> str:
-    """The methods that the address of `request` has; none for one that is not there."""
+    """The methods allowed at the path of `request`; empty for an unknown path."""
     found: set[str] = set()
     for resource in _resources(request):
         match, others = await resource.resolve(request)
         found |= others | ({request.method} if match else set())
-    if request.path == "*":  # the whole server is meant
+    if request.path == "*":  # the server as a whole
         found |= {"GET", "HEAD", "POST"}
     return ", ".join(sorted(found | {"OPTIONS"})) if found else ""
 
 
 ANYWHERE = "/{path:(?s:.*)}"
-"""The address of what is not there."""
+"""Catch-all route for unknown paths."""
 
 
 def _resources(request: web.Request) -> list[web.AbstractResource]:
@@ -244,8 +249,8 @@ def _paths(request: web.Request) -> list[str]:
     return [resource.canonical for resource in _resources(request)]
 
 
-def _nothing_at(path: str, known: Sequence[str], dialects: Sequence[Dialect]) -> RequestError:
-    """The 404 for `path`. `known` are the paths that there are."""
+def _path_not_found(path: str, known: Sequence[str], dialects: Sequence[Dialect]) -> RequestError:
+    """The 404 error for `path`. `known` are the existing paths."""
     if told := next(filter(None, (one.absent(path) for one in dialects)), None):
         return RequestError(f"{told}.", status=404, code="unsupported_endpoint")
     bases = [one.base[1] for one in dialects]
@@ -256,13 +261,13 @@ def _nothing_at(path: str, known: Sequence[str], dialects: Sequence[Dialect]) ->
     return RequestError(told, status=404, code="not_found")
 
 
-def _in_our_words(
+def _as_request_error(
     error: web.HTTPException | web.RequestPayloadError, max_body: int
 ) -> RequestError:
-    """What aiohttp refuses by itself, as an error of this API. `max_body` is in bytes."""
+    """A rejection by aiohttp as an error of this API. `max_body` is in bytes."""
     match error:
         case web.HTTPMethodNotAllowed():
-            return _not_possible(error.method, ", ".join(sorted(error.allowed_methods)))
+            return _method_not_allowed(error.method, ", ".join(sorted(error.allowed_methods)))
         case web.HTTPRequestEntityTooLarge():
             limit = max_body / 1024 / 1024
             return RequestError(
@@ -271,12 +276,12 @@ def _in_our_words(
         case web.HTTPNotFound():
             return RequestError("there is nothing here", status=404, code="not_found")
         case web.HTTPException():
-            # aiohttp's own words for an address that no route can even match.
+            # aiohttp's own text, e.g. for a path that no route can match.
             return RequestError(error.reason, status=error.status, code="bad_request")
     return RequestError("the body cannot be decoded", code="invalid_body")
 
 
-def _not_possible(method: str, allowed: str) -> RequestError:
+def _method_not_allowed(method: str, allowed: str) -> RequestError:
     useful = [name for name in allowed.split(", ") if name not in ("HEAD", "OPTIONS")]
     return RequestError(
         f"{headers.safe(method, 20)} is not possible here; use {' or '.join(useful)}",

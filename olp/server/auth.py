@@ -1,10 +1,10 @@
-"""Who may ask. The first step of every request, before its body is read.
+"""Authorization, checked before the body of a request is read.
 
-Without keys everybody who can reach the port is the owner, which is why the port is this machine's
-alone by default. Two things on this machine could still be turned against it: a web page in the
-owner's browser, which may send requests to any address, and a foreign name that is made to point
-here (DNS rebinding). So a page's origin must be configured, and the address that the client used
-must be one of this machine's. With keys the second is no danger any more: a page has none to send.
+Without keys everyone who can reach the port is an owner, which is why it listens on loopback by
+default. Two attacks on this machine remain: a web page in the owner's browser, which may send
+requests to any address, and a foreign host name that resolves to this machine (DNS rebinding). So
+the origin of a page must be configured, and the Host header must name this machine. With keys the
+second is harmless, since the page has no key.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = ["Caller", "Gatekeeper", "check_owner", "refuse_key_in"]
 _LOCAL_NAMES = frozenset({"localhost", "host.docker.internal", "host.containers.internal"})
 
 _HOST = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::\d{1,5})?", re.ASCII)
-"""A name or an address, and perhaps a port: nothing else is where a client can have meant to go."""
+"""A valid Host header: a name or an address, with an optional port."""
 
 _ORIGIN = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://[\w.:-]+", re.ASCII)
 _PAGES = frozenset({"http", "https", "ftp", "file", "content", "filesystem", "blob", "data"})
-"""Origins of pages, from wherever: also such as lie on this machine, having been sent to it."""
+"""Schemes of origins that are web pages or documents, including local ones."""
 
 _KEY = re.compile(r"olp_[A-Za-z0-9_-]{20,}")
-"""What is a key, or near enough to one to be somebody's."""
+"""Matches keys, and anything that looks like one."""
 
 
 class Gatekeeper:
-    """Checks each request's surroundings and its key."""
+    """Checks the host, origin and key of each request."""
 
     def __init__(self, config: ServerConfig, people: People, throttle: Throttle, log: Log) -> None:
         here = socket.gethostname().lower()
@@ -51,7 +51,9 @@ class Gatekeeper:
         self._log = log
 
     async def check(self, request: web.Request) -> Caller:
-        """Who `request` is from; RequestError 401 or 403 if it must not be served."""
+        """The caller of `request`. Raises RequestError with status 401 or 403 if it is not
+        authorized, and 400 if the URL contains a key.
+        """
         ring = self._people.ring
         self._check_surroundings(request, ring)
         refuse_key_in(request.path, "the address")
@@ -60,22 +62,22 @@ class Gatekeeper:
             return self._people.caller(_tokens(request), ring)
         except RequestError as error:
             if error.status == 401:
-                await self._refused(request, error)
+                await self._log_and_delay(request, error)
             raise
 
-    async def _refused(self, request: web.Request, error: RequestError) -> None:
+    async def _log_and_delay(self, request: web.Request, error: RequestError) -> None:
         address = request.remote or "unknown"
         if error.code != "invalid_api_key":
             level = "debug" if error.code == "missing_api_key" else "info"
             self._log.write(level, "key_refused", reason=error.code, remote=address)
             return
         wrong = self._throttle.wrong(address)
-        if wrong & (wrong - 1) == 0:  # 1, 2, 4, 8, …: a guesser cannot fill the log
+        if wrong & (wrong - 1) == 0:  # 1, 2, 4, 8, …: guessing keys cannot fill the log
             self._log.warn("key_refused", reason=error.code, remote=address, times=wrong)
         await self._throttle.hold(address)
 
     def check_surroundings(self, request: web.Request) -> None:
-        """RequestError 403 if `request` comes from where it must not come from."""
+        """Check host and origin only. Raises RequestError (403) if they are not allowed."""
         self._check_surroundings(request, self._people.ring)
 
     def _check_surroundings(self, request: web.Request, ring: Ring) -> None:
@@ -91,8 +93,9 @@ class Gatekeeper:
             )
 
     def allows(self, origin: str) -> bool:
-        """Whether pages of `origin` may call. Apps that send an origin of their own kind
-        (`app://`, `vscode-webview://`) are no web pages."""
+        """Whether `origin` may call. Apps with an origin scheme of their own (`app://`,
+        `vscode-webview://`) are not web pages and are allowed.
+        """
         if origin in self._origins or "*" in self._origins:
             return True
         app = _ORIGIN.fullmatch(origin)
@@ -112,14 +115,15 @@ class Gatekeeper:
 
 
 def check_owner(caller: Caller) -> None:
-    """RequestError 403 unless `caller` is an owner."""
+    """Raise RequestError (403) unless `caller` is an owner."""
     if not caller.owner:
         raise RequestError("this is for the owner alone", status=403, code="owner_only")
 
 
 def _tokens(request: web.Request) -> list[str]:
-    """The keys that came with `request`, each once. One that is sent in two ways is one; what has
-    no scheme, or another than Bearer, is none of ours."""
+    """The distinct keys in the headers of `request`: `x-api-key` and bearer tokens. Other
+    authorization schemes are ignored.
+    """
     found = [value.strip() for value in request.headers.getall("x-api-key", ())]
     for value in request.headers.getall("Authorization", ()):
         scheme, _, token = value.strip().partition(" ")
@@ -129,7 +133,9 @@ def _tokens(request: web.Request) -> list[str]:
 
 
 def refuse_key_in(text: str, where: str) -> None:
-    """RequestError 400 if a key stands where it would be shown, logged or passed on."""
+    """Raise RequestError (400) if `text` contains a key, as it would be displayed, logged or passed
+    on.
+    """
     if _KEY.search(text):
         raise RequestError(
             f"A key was sent in {where}, where others can see it. Send it in a header, and have "

@@ -1,8 +1,8 @@
-"""GET /connect: how to connect a client, for somebody who has a key and a browser.
+"""GET /connect: instructions for connecting a client, for a user with a key and a browser.
 
-A browser cannot send a bearer token by itself, so this one page asks for the key the old way, with
-the browser's own dialog: any name, and the key as the password. No other path takes a key so, since
-a browser sends it again unasked to whatever is below the page.
+A browser cannot send a bearer token by itself, so this page accepts HTTP basic authentication with
+any name and the key as the password. No other path does, since a browser resends such credentials
+automatically to all paths below the page.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _ASK = ("WWW-Authenticate", 'Basic realm="OLP: any name, your key as the passwor
 
 
 class ConnectPage:
-    """The page over one service."""
+    """The page, over one service."""
 
     def __init__(self, service: Service, gatekeeper: Gatekeeper) -> None:
         self._service = service
         self._gatekeeper = gatekeeper
 
     async def get(self, request: web.Request) -> web.Response:
-        """The page as the caller sees it; RequestError if it must not be shown."""
+        """The page for this caller. Raises RequestError if it is not authorized."""
         caller = await self._caller(request)
         entries = self._service.models(caller)
         key = ANY_KEY if caller.key is None else PLACEHOLDER
@@ -55,7 +55,7 @@ class ConnectPage:
 
 
 def _with_model(target: Target, entry: ModelEntry | None) -> Target:
-    """`target` with the model that the page is made out for."""
+    """`target` with the data of the model for which the page is rendered."""
     if entry is None:
         return target
     context, sees = entry.context or target.context, Capability.IMAGES in entry.can
@@ -63,14 +63,14 @@ def _with_model(target: Target, entry: ModelEntry | None) -> Target:
 
 
 def _base(request: web.Request) -> str:
-    """The address that the caller used: it is known to work from there."""
+    """The base URL that the caller used, which is known to be reachable from there."""
     if _HOST.fullmatch(request.host) is None:
         raise RequestError("the Host of this request is no address", code="bad_request")
     return f"{request.scheme}://{request.host}/v1"
 
 
 def _with_bearer(request: web.Request) -> web.Request:
-    """The request with the password of the browser's dialog as its token."""
+    """The request with the basic authentication password as bearer token."""
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return request

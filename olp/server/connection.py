@@ -1,9 +1,8 @@
-"""One connection of a client, around the HTTP library's own.
+"""One client connection, on top of aiohttp's request handler.
 
-The library waits for ever for the rest of a request's head, and for the next request; it ends a
-request whose client has said all that it has to say, and closed that direction; and what it cannot
-read it answers in words of its own. It tells nobody of a head that it has read: that is seen by its
-count of requests.
+aiohttp waits without limit for the rest of a request head, and for the next request; it cancels a
+request whose client has half-closed the connection; and it answers malformed requests with its own
+error pages. It has no hook for a parsed head, so its request counter is used.
 """
 
 from __future__ import annotations
@@ -20,144 +19,157 @@ from olp.errors import RequestError
 from olp.server.reply import Reply
 
 GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
-"""What may come before any answer, and means nothing to a client that does not wait for it."""
+"""An interim response, sent to probe the connection; clients that do not expect it ignore it."""
 
 STALLED_S = 120.0
-"""A client that takes no byte for so many seconds is gone, whatever its connection says."""
+"""Seconds after which a client that reads nothing is disconnected."""
 
 FIRST_LOOK_S, LAST_LOOK_S = 0.02, 15.0
-"""Seconds between the first two looks whether a client that says no more still listens; each
-further wait is twice as long, up to the second."""
+"""Seconds between probes of a half-closed connection: the first interval, doubled each time up to
+the second.
+"""
 
 
 class Doors(Protocol):
-    """Where connections are counted."""
+    """Limits on connections; implemented by `door.Doors`.
+
+    `head_s` and `idle_s` are timeouts in seconds, for a request head and for the next request.
+    """
 
     head_s: float
     idle_s: float
 
     def enter(self, guest: Connection, peer: object) -> bool:
-        """Whether it is let in."""
+        """Whether the connection is accepted; counts it if so."""
 
     def waits(self, guest: Connection) -> None:
-        """It is the client's turn again."""
+        """The connection waits for its client."""
 
     def leave(self, guest: Connection) -> None:
-        """It is over."""
+        """The connection was closed."""
 
 
 class Connection(web.RequestHandler):
-    """One connection of `server`, if `doors` let it in."""
+    """One connection of `server`, if `doors` accepts it."""
 
     def __init__(self, server: web.Server, doors: Doors, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop=loop, access_log=None)  # type: ignore[arg-type]
         self._doors = doors
-        self._let_in = False
+        self._accepted = False
         self._timer: asyncio.TimerHandle | None = None
         self._idle = False
-        self._answered = 0
-        self._said_all = False
+        self._responses_sent = 0
+        self._half_closed = False
 
-    # --- whose turn it is ----------------------------------------------------------------------
+    # --- state and timeouts --------------------------------------------------------------------
 
     @property
     def waits(self) -> bool:
-        """Whether it is the client's turn: no request is here, or not all of its body."""
+        """Whether the client has to send something: a request, or the rest of its body."""
         request = self._current_request
-        return not self._owes or (request is not None and not request.content.is_eof())
+        return not self._response_due or (request is not None and not request.content.is_eof())
 
     @property
-    def _owes(self) -> bool:
-        """Whether there is a request that has no whole answer yet."""
-        return self._request_count > self._answered
+    def _response_due(self) -> bool:
+        """Whether a request has not been answered completely."""
+        return self._request_count > self._responses_sent
 
     def turn_out(self) -> None:
-        """End it at once."""
+        """Abort the connection."""
         if self.transport is not None:
             self.transport.abort()
 
-    def _wait(self, seconds: float, *, idle: bool) -> None:
-        """It has so long for the head of its next request."""
-        self._stop_waiting()
+    def _start_timer(self, seconds: float, *, idle: bool) -> None:
+        """Abort the connection after `seconds`. `idle`: no byte of a request has arrived yet."""
+        self._stop_timer()
         self._idle = idle
         self._timer = self._loop.call_later(seconds, self.turn_out)
 
-    def _stop_waiting(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    # --- what comes ----------------------------------------------------------------------------
+    # --- incoming ------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._let_in = self._doors.enter(self, transport.get_extra_info("peername"))
-        if not self._let_in:
+        self._accepted = self._doors.enter(self, transport.get_extra_info("peername"))
+        if not self._accepted:
             assert isinstance(transport, asyncio.WriteTransport)
             transport.abort()
             return
         super().connection_made(transport)
-        self._wait(self._doors.head_s, idle=False)
+        self._start_timer(self._doors.head_s, idle=False)
 
     def data_received(self, data: bytes) -> None:
-        if not self._let_in:
+        if not self._accepted:
             return
         super().data_received(data)
-        if self._owes:
-            self._stop_waiting()
+        if self._response_due:
+            self._stop_timer()
         elif self._idle:
-            self._wait(self._doors.head_s, idle=False)
+            self._start_timer(self._doors.head_s, idle=False)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """The client says no more. It may have left, or it may still wait for its answer: which of
-        them, a word shows that is sent to it. TLS has no such end of one direction."""
+        """The client half-closed the connection.
+
+        It may have gone or may still wait for its answer, which a probe shows. TLS has no
+        half-close.
+        """
         transport, request = self.transport, self._current_request
         begun = request is not None and request.writer.output_size
-        if begun or not self._owes or transport is None or transport.get_extra_info("sslcontext"):
+        if (
+            begun
+            or not self._response_due
+            or transport is None
+            or transport.get_extra_info("sslcontext")
+        ):
             return None
-        self._said_all = True
-        self._look(0.0)
+        self._half_closed = True
+        self._probe(0.0)
         return True
 
-    def _look(self, seconds: float) -> None:
-        """Send a word that means nothing, as long as no answer has begun. To one who has left it
-        comes back as an error, with the next one."""
+    def _probe(self, seconds: float) -> None:
+        """Probe the client with 100 Continue until the answer starts. If it has gone, the probe is
+        answered with a reset, which the next write reports as an error.
+        """
         request = self._current_request
-        if not self._owes or self.transport is None:
+        if not self._response_due or self.transport is None:
             return
         if request is not None:
             if not request.content.is_eof():
                 request.content.feed_eof()
             if request.writer.output_size:
                 return
-            if request.version < HttpVersion11:  # it does not know that word
+            if request.version < HttpVersion11:  # HTTP/1.0 has no interim responses
                 self.turn_out()
                 return
             self.transport.write(GO_ON)
         wait = min(max(seconds * 2, FIRST_LOOK_S), LAST_LOOK_S)
-        self._loop.call_later(wait, self._look, wait)
+        self._loop.call_later(wait, self._probe, wait)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._stop_waiting()
+        self._stop_timer()
         self._doors.leave(self)
-        if self._let_in:
+        if self._accepted:
             super().connection_lost(exc)
 
-    # --- what goes out -------------------------------------------------------------------------
+    # --- outgoing ------------------------------------------------------------------------------
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send the rest of an answer. Then it is the client's turn."""
-        self._wait(STALLED_S, idle=False)
+        """Send the rest of an answer, then wait for the next request."""
+        self._start_timer(STALLED_S, idle=False)
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
-            self._answered += 1
-            if self._said_all and not self._owes:
+            self._responses_sent += 1
+            if self._half_closed and not self._response_due:
                 self.close()
             if self.transport is not None:
                 self._doors.waits(self)
-                self._wait(self._doors.idle_s, idle=True)
+                self._start_timer(self._doors.idle_s, idle=True)
 
     def handle_error(
         self,
@@ -166,13 +178,13 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to what is no request that can be read, in the shape of the API."""
+        """The response to a malformed request, as an error of this API."""
         if request.writer.output_size:
             raise ConnectionError("half an answer is out")
         if not isinstance(exc, http_exceptions.HttpProcessingError):
             self.log_exception("unexpected", exc_info=exc)
         reply = Reply(all_dialects()[0])
-        response = reply.error(_told(exc))
+        response = reply.error(_parse_error(exc))
         reply.stamp(response)
         response.headers["Server"] = "olp"
         response.force_close()
@@ -182,26 +194,26 @@ class Connection(web.RequestHandler):
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9 '-]{2,60}")
 
 
-def _told(error: BaseException | None) -> RequestError:
-    """What the library cannot read, in OLP's words."""
+def _parse_error(error: BaseException | None) -> RequestError:
+    """The error for what aiohttp could not parse."""
     match error:
         case http_exceptions.LineTooLong():
-            told = "the address or a header is longer than 8 kB"
-            return RequestError(told, status=431, code="headers_too_large")
+            text = "the address or a header is longer than 8 kB"
+            return RequestError(text, status=431, code="headers_too_large")
         case http_exceptions.ContentEncodingError():
             return unsupported_encoding()
         case http_exceptions.BadHttpMethod() if "HTTPS" in str(error):
-            told = "this port speaks http, and the client spoke https"
-            return RequestError(told, code="bad_request")
+            text = "this port speaks http, and the client spoke https"
+            return RequestError(text, code="bad_request")
         case http_exceptions.BadHttpMethod():
-            told = "there is no such method; use GET or POST"
-            return RequestError(told, status=501, code="unknown_method")
+            text = "there is no such method; use GET or POST"
+            return RequestError(text, status=501, code="unknown_method")
         case http_exceptions.HttpProcessingError(message=message):
             if message.startswith("Too many headers"):
                 return RequestError(
                     "there are too many headers", status=431, code="headers_too_large"
                 )
-            # Only the library's own words: what comes after them is the client's.
+            # Only the library's own text: what follows it is the client's input.
             reason = _REASON.match(message)
             why = f": {reason[0].strip().lower()}" if reason else ""
             return RequestError(
@@ -211,7 +223,7 @@ def _told(error: BaseException | None) -> RequestError:
 
 
 def unsupported_encoding() -> RequestError:
-    """The refusal of a body that is packed in a way which is not known here."""
+    """The error for a body with an unknown Content-Encoding."""
     return RequestError(
         "the body is packed in a way that is not known here; send it plain, or with gzip",
         status=415,

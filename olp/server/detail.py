@@ -1,4 +1,4 @@
-"""The X-OLP-Fallback-Detail header: what happened to each hop, safe to put in a header."""
+"""The X-OLP-Fallback-Detail header: the result of each hop, escaped for a header."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from olp.events import HopRecord
 
 MESSAGE_LIMIT = 200
-"""Characters of one error message, the mark of the cut included."""
+"""Characters of one error message, including the ellipsis."""
 
 VALUE_LIMIT = 4096
-"""Bytes of the whole header value, measured after escaping."""
+"""Bytes of the whole header value, after escaping."""
 
 
 def detail_value(records: Sequence[HopRecord]) -> str:
-    """The header's value: a JSON array in pure ASCII, at most `VALUE_LIMIT` bytes.
+    """The header's value: a JSON array in ASCII, at most `VALUE_LIMIT` bytes.
 
-    Records that do not fit are dropped from the tail, and a last element says how many.
+    Records that do not fit are dropped from the end, and a last element counts them.
     """
     items = [_item(record) for record in records]
     kept = len(items)

@@ -1,9 +1,9 @@
-"""Who may hold a connection.
+"""Connection limits.
 
-The HTTP library takes as many connections as the system has descriptors for. Three hundred sockets
-that each send half a line would be the end of a server. So there are limits on how many there may
-be, from one address and in all; where no more fit, the one goes from which nothing has come for
-longest. How long each may say nothing is told in `connection.py`.
+aiohttp accepts as many connections as the system has file descriptors; three hundred sockets that
+each send half a request line could take a server down. So the number of connections is limited, per
+address and in total; at the limit the one that has waited longest for its client is closed. The
+timeouts are enforced in `connection.py`.
 """
 
 from __future__ import annotations
@@ -22,31 +22,32 @@ from olp.runtime.tasks import Tasks
 from olp.server.connection import Connection
 
 HEAD_S = 20.0
-"""Seconds in which the head of a request has to come, and a handshake of TLS."""
+"""Seconds for a request head, and for a TLS handshake."""
 
 IDLE_S = 75.0
 """Seconds that a connection may wait for its next request."""
 
 ALL_LIMIT = 1024
-"""Connections at one time; fewer where the system has few descriptors, of which CLIs need some."""
+"""Maximum number of connections; lower if the system has few descriptors, which CLIs need as well.
+"""
 
 SHARE = 4
-"""One address may have this part of them: a fourth."""
+"""One address may use one fourth (1/SHARE) of the connections."""
 
 
 class Guest(Protocol):
-    """A connection, as far as the doors look at it."""
+    """What `Doors` needs of a connection."""
 
     @property
     def waits(self) -> bool:
-        """Whether it is the client's turn to say something."""
+        """Whether the client has to send something."""
 
     def turn_out(self) -> None:
-        """End it at once."""
+        """Abort the connection."""
 
 
 class Doors:
-    """The connections of one server. `limit` bounds them; times are in seconds."""
+    """The connections of one server. `limit` is their maximum number; timeouts are in seconds."""
 
     def __init__(
         self, limit: int | None = None, head_s: float = HEAD_S, idle_s: float = IDLE_S
@@ -55,52 +56,52 @@ class Doors:
         self.limit = limit or min(ALL_LIMIT, max(16, soft // 2))
         self.head_s = head_s
         self.idle_s = idle_s
-        self._inside: dict[Guest, str] = {}
+        self._connections: dict[Guest, str] = {}
         self._by_address: Counter[str] = Counter()
 
     @property
     def count(self) -> int:
-        """How many are in."""
-        return len(self._inside)
+        """The number of open connections."""
+        return len(self._connections)
 
     def enter(self, guest: Guest, peer: object) -> bool:
-        """Whether `guest`, who comes from `peer`, is let in; if so, it is counted."""
+        """Whether the connection `guest` from the address `peer` is accepted; counts it if so."""
         address = network(peer)
-        if self._has_its_share(address):
+        if self._at_share(address):
             self._make_room(address)
         elif self.count >= self.limit:
             self._make_room()
-        if self._has_its_share(address) or self.count >= self.limit:
+        if self._at_share(address) or self.count >= self.limit:
             return False
-        self._inside[guest] = address
+        self._connections[guest] = address
         self._by_address[address] += 1
         return True
 
-    def _has_its_share(self, address: str) -> bool:
+    def _at_share(self, address: str) -> bool:
         return self._by_address[address] >= max(1, self.limit // SHARE)
 
     def _make_room(self, address: str | None = None) -> None:
-        """Turn out who has said nothing for longest, of `address` if that is given."""
-        for guest, whose in self._inside.items():
-            if guest.waits and address in (None, whose):
+        """Close the connection that has waited longest for its client, of `address` if given."""
+        for guest, other in self._connections.items():
+            if guest.waits and address in (None, other):
                 self.leave(guest)
                 guest.turn_out()
                 return
 
     def waits(self, guest: Guest) -> None:
-        """It is the client's turn again from now on."""
-        if (address := self._inside.pop(guest, None)) is not None:
-            self._inside[guest] = address
+        """The connection waits for its client from now on."""
+        if (address := self._connections.pop(guest, None)) is not None:
+            self._connections[guest] = address
 
     def leave(self, guest: Guest) -> None:
-        """A connection is over; nothing if it was not in."""
-        address = self._inside.pop(guest, None)
+        """A connection was closed; ignored if it was not accepted."""
+        address = self._connections.pop(guest, None)
         if address is not None:
             self._by_address -= Counter((address,))
 
 
 class _Handshake(asyncio.Protocol):
-    """A connection before its TLS handshake is done. What comes right behind that is handed on."""
+    """A connection during its TLS handshake. Data that arrives right after it is passed on."""
 
     waits = True
 
@@ -112,7 +113,7 @@ class _Handshake(asyncio.Protocol):
         self._make = make
         self._tasks = tasks
         self._transport: asyncio.Transport | None = None
-        self._early: list[bytes] = []
+        self._buffered: list[bytes] = []
 
     def turn_out(self) -> None:
         if self._transport is not None:
@@ -120,13 +121,13 @@ class _Handshake(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         stream = self._transport = cast("asyncio.Transport", transport)
-        stream.pause_reading()  # until it is known who reads
+        stream.pause_reading()  # until start_tls has installed its protocol
         if self._doors.enter(self, stream.get_extra_info("peername")):
-            self._tasks.spawn(self._shake_hands(stream), "handshake")
+            self._tasks.spawn(self._handshake(stream), "handshake")
         else:
             stream.abort()
 
-    async def _shake_hands(self, stream: asyncio.Transport) -> None:
+    async def _handshake(self, stream: asyncio.Transport) -> None:
         try:
             upgraded = await asyncio.get_running_loop().start_tls(
                 stream,
@@ -135,7 +136,7 @@ class _Handshake(asyncio.Protocol):
                 server_side=True,
                 ssl_handshake_timeout=self._doors.head_s,
             )
-        except OSError:  # those of TLS are such, and the timeout
+        except OSError:  # includes TLS errors and timeouts
             return
         finally:
             self._doors.leave(self)
@@ -144,16 +145,15 @@ class _Handshake(asyncio.Protocol):
         connection = self._make()
         upgraded.set_protocol(connection)
         connection.connection_made(upgraded)
-        for data in self._early:
+        for data in self._buffered:
             connection.data_received(data)
 
     def data_received(self, data: bytes) -> None:
-        self._early.append(data)
+        self._buffered.append(data)
 
 
 class GuardedRunner(web.AppRunner):
-    """An application's runner whose connections come through `doors`. With `context` they speak
-    TLS."""
+    """An AppRunner whose connections are limited by `doors`, with TLS if `context` is given."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class GuardedRunner(web.AppRunner):
 
     @property
     def server(self) -> web.Server | None:
-        """What a site makes its connections with."""
+        """The protocol factory for the sites."""
         inner = super().server
         if inner is None:
             return None
@@ -188,7 +188,7 @@ class GuardedRunner(web.AppRunner):
 
 
 def network(peer: object) -> str:
-    """The address that counts for a connection: of IPv6, the network that one household has."""
+    """The address that limits apply to: the /64 network for IPv6."""
     text = str(peer[0]) if isinstance(peer, tuple) and peer else "local"
     try:
         address = ipaddress.ip_address(text)

@@ -1,4 +1,4 @@
-"""The answer of a chain in any dialect, from the body to the last byte."""
+"""An answer of a chain in any dialect, from the request body to the last byte."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from olp.server.connection import GO_ON, STALLED_S, unsupported_encoding
 from olp.server.reply import JSON, REPLY, Reply
 
 READERS = 2
-"""Threads that read requests which are not read in passing."""
+"""Threads that decode slow requests."""
 
 LARGE = 256 * 1024
-"""Bytes of a body that is not read in passing."""
+"""Bytes of a body above which it is decoded in a thread."""
 
 ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
-"""What the HTTP library unpacks. It refuses by itself those of them for which it lacks a module."""
+"""Content encodings that aiohttp decodes. It rejects those for which a module is missing."""
 
 
 class AnswerEndpoint:
-    """Answers over one service. `in_flight` counts each caller's requests."""
+    """Answers requests over one service. `in_flight` maps caller ids to counts."""
 
     def __init__(
         self, service: Service, gatekeeper: Gatekeeper, config: Config, in_flight: dict[str, int]
@@ -47,37 +47,37 @@ class AnswerEndpoint:
         self._gatekeeper = gatekeeper
         self._config = config
         self._fetcher = Fetcher(config.images)
-        # Threads of their own: what a client makes slow must not keep processes from being ended.
+        # A pool of its own, so that slow client input cannot delay the killing of processes.
         self._readers = ThreadPoolExecutor(READERS, "read-request")
         self._in_flight = in_flight
 
     async def post(self, http: web.Request) -> web.StreamResponse:
-        """The whole way of one request, as the server sees it."""
+        """Handle one request from authorization to the end of the answer."""
         reply = http[REPLY]
         dialect = reply.dialect
         caller = await self._gatekeeper.check(http)
         entry = self._service.request_log.entry(reply.id, caller, dialect.name)
-        with entry, self._counted(caller):
+        with entry, self._in_flight_slot(caller):
             body = await self.body(http)
             entry.bytes_in = len(body)
             asked = dialect.model_in(body)
             refuse_key_in(asked, "`model`")
             reply.model = entry.asked = asked
-            order = await self._decoded(dialect, body, http.match_info)
-            plan = self._service.plan(_with_wishes(order.request, http), caller)
+            order = await self._decode(dialect, body, http.match_info)
+            plan = self._service.plan(_with_header_options(order.request, http), caller)
             log = self._service.log.bind(
                 request_id=reply.id, caller=caller.name, background=plan.background
             )
             admitted = self._service.people.admitted(caller, plan.background, plan.request)
             async with admitted as reservation:
                 request = await self._fetcher.filled(plan.request)
-                way = (request, plan.chain, caller.id, log, entry, reservation)
-                with self._service.join(*way) as reader:
+                arguments = (request, plan.chain, caller.id, log, entry, reservation)
+                with self._service.join(*arguments) as reader:
                     answer = _Answer(self, http, reply, order, caller, reader, entry)
                     return await (answer.stream() if order.request.stream else answer.whole())
 
     async def body(self, http: web.Request) -> bytes:
-        """What the client sends, within the bounds of size and time; RequestError 4xx."""
+        """The request body, within the limits of size and time; RequestError 4xx."""
         if http.headers.get("Content-Encoding", "identity").lower() not in ENCODINGS:
             raise unsupported_encoding()
         if http.content.is_eof():
@@ -96,20 +96,22 @@ class AnswerEndpoint:
                 f"the request was not sent within {limit:g} s", status=408, code="request_timeout"
             ) from None
 
-    async def _decoded(self, dialect: Dialect, body: bytes, variables: Mapping[str, str]) -> Order:
+    async def _decode(self, dialect: Dialect, body: bytes, variables: Mapping[str, str]) -> Order:
         server, images = self._config.server, self._config.images
         bounds = Bounds(server.max_messages, images.max_count, links=images.fetch)
         decode = partial(dialect.decode, body, bounds, dict(variables))
-        # A schema may take a second to check, and images some time to unpack, in which the others
-        # must be served. A name may be written with an escape.
+        # Checking a schema and decoding images may take a second, during which the event loop
+        # must not block. `\u`: a property name may be written with an escape.
         slow = len(body) > LARGE or b"schema" in body or b"parameters" in body or b"\\u" in body
         if not slow:
             return decode()
         return await asyncio.get_running_loop().run_in_executor(self._readers, decode)
 
     @contextmanager
-    def _counted(self, caller: Caller) -> Iterator[None]:
-        """Holds one of the requests that a caller may have in the air."""
+    def _in_flight_slot(self, caller: Caller) -> Iterator[None]:
+        """Count a request of the caller's while it is in flight. Raises RequestError (429) at the
+        limit.
+        """
         count = self._in_flight.get(caller.id, 0)
         if count >= self._config.server.max_requests:
             raise RequestError(
@@ -125,18 +127,18 @@ class AnswerEndpoint:
             self._in_flight[caller.id] -= 1
 
     def shows_detail(self, caller: Caller) -> bool:
-        """Whether the caller may see what happened to each hop."""
+        """Whether the caller may see what happened at each hop."""
         policy = self._config.routing.fallback_detail
         return policy == "all" or (policy == "owner_only" and caller.owner)
 
     @property
     def keepalive_s(self) -> float | None:
-        """Seconds of silence after which a stream gets a comment; None for never."""
+        """Seconds of silence after which a stream gets a keep-alive comment; None to send none."""
         return self._config.server.keepalive_s or None
 
 
 class _Answer:
-    """One answer on its way out."""
+    """Writes one answer to the client."""
 
     def __init__(
         self,
@@ -165,7 +167,7 @@ class _Answer:
             try:
                 outputs += await self._read()
             except BrokenOff as error:
-                raise _apology(error) from error
+                raise _broken_off_error(error) from error
         if isinstance(outputs[-1], Refused):
             return self._refusal(outputs[-1])
         head = outputs[0]
@@ -175,11 +177,11 @@ class _Answer:
         return web.Response(body=body, content_type=JSON, headers=self._headers(head, outputs))
 
     async def stream(self) -> web.StreamResponse:
-        """The answer as server-sent events, or a JSON error while nothing has gone out."""
+        """The answer as server-sent events, or a JSON error if nothing was sent yet."""
         try:
             outputs = await self._read()
         except BrokenOff as error:
-            raise _apology(error) from error
+            raise _broken_off_error(error) from error
         head = outputs[0]
         if isinstance(head, Refused):
             return self._refusal(head)
@@ -196,7 +198,7 @@ class _Answer:
                 outputs = await self._next(response, encoder)
                 await self._write(response, encoder, outputs)
         except BrokenOff as error:
-            self._entry.error = _apology(error)
+            self._entry.error = _broken_off_error(error)
             await self._send(response, encoder.error(self._entry.error))
         async with asyncio.timeout(STALLED_S):
             await response.write_eof()
@@ -224,17 +226,17 @@ class _Answer:
         data = b"".join(map(encoder.event, outputs))
         if data:
             await self._send(response, data)
-        # A client that has read the last word may hang up before its handler is done.
+        # A client may disconnect after the last event, before its handler has finished.
         self._entry.all_sent = isinstance(outputs[-1], Done | Failed)
 
     async def _send(self, response: web.StreamResponse, data: bytes) -> None:
-        """TimeoutError for a client that takes nothing for `STALLED_S`."""
+        """Write to the client. Raises TimeoutError if it reads nothing for `STALLED_S` seconds."""
         async with asyncio.timeout(STALLED_S):
             await response.write(data)
         self._entry.bytes_out += len(data)
 
     def _headers(self, head: Answering, outputs: Sequence[Output]) -> dict[str, str]:
-        """What is known by now: of a stream, by its first piece."""
+        """The response headers known so far; for a stream, with its first piece."""
         more = {**headers.ignored(self._order.request.ignored), **headers.mismatch(outputs)}
         return headers.answered(head, show_detail=self._detail) | more
 
@@ -251,8 +253,8 @@ class _Answer:
         )
 
 
-def _apology(error: BrokenOff) -> RequestError:
-    """What a client is told of an answer that OLP itself broke off."""
+def _broken_off_error(error: BrokenOff) -> RequestError:
+    """The error for an answer that OLP itself aborted."""
     if error.stopped:
         return RequestError(
             "OLP is being stopped; ask again in a moment", status=503, code="server_stopping"
@@ -265,8 +267,8 @@ def _apology(error: BrokenOff) -> RequestError:
     )
 
 
-def _with_wishes(request: Request, http: web.Request) -> Request:
-    """`request` with what its headers ask for."""
+def _with_header_options(request: Request, http: web.Request) -> Request:
+    """`request` with the options from its headers."""
     substitution = http.headers.get("X-OLP-Substitution", "").strip().lower()
     if substitution not in ("", "allow", "forbid"):
         raise RequestError(

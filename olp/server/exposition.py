@@ -1,8 +1,8 @@
-"""The house's numbers in Prometheus' format.
+"""Metrics in Prometheus' format.
 
-Everything is read when it is asked for: what is counted from the tally, what is measured from the
-health report. Names and units follow Prometheus' conventions: seconds, bytes and ratios, `_total`
-for what only grows. Labels are bounded; a person's name is one only if the owner says so.
+All values are read at scrape time: counters from the tally, gauges from the health report. Names
+and units follow Prometheus' conventions: seconds, bytes and ratios, `_total` for counters. Labels
+are bounded; a person's name is a label only if the owner enables it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ Health = Mapping[str, Any]
 
 
 def exposition(health: Health, counters: Counters, *, people: bool) -> bytes:
-    """All of it as text."""
+    """All metrics in the text format."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_House(health, counters, people))
+    registry.register(_ServerCollector(health, counters, people))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
 
 
-class _House(Collector):
+class _ServerCollector(Collector):
     def __init__(self, health: Health, counters: Counters, people: bool) -> None:
         self._health = health
-        self._tally = counters
+        self._counts = counters
         self._people = people
 
     def describe(self) -> Iterable[Metric]:
@@ -49,16 +49,16 @@ class _House(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily("olp_build", "The OLP that runs", {"version": __version__})
-        yield from _counted(self._tally, self._people)
-        yield from _timed(self._tally)
-        yield from _house(self._health)
+        yield from _counters(self._counts, self._people)
+        yield from _latencies(self._counts)
+        yield from _server(self._health)
         yield from _providers(self._health["providers"])
 
 
-# --- what is counted ---------------------------------------------------------------------------
+# --- counters ----------------------------------------------------------------------------------
 
 
-def _counted(counters: Counters, people: bool) -> Iterator[Metric]:
+def _counters(counters: Counters, people: bool) -> Iterator[Metric]:
     yield _counter(
         "olp_requests",
         "Requests of known persons that are over, by how they ended for the client",
@@ -97,7 +97,9 @@ def _counter(
     counts: Mapping[Any, float],
     people: bool,
 ) -> Metric:
-    """A counter whose keys are its labels and a person, who is told of or added up."""
+    """A counter family. The keys of `counts` are label values and a person, which is either a label
+    or summed over.
+    """
     family = CounterMetricFamily(name, about, labels=(*labels, "person") if people else labels)
     shown: Counter[tuple[str, ...]] = Counter()
     for by, count in counts.items():
@@ -107,7 +109,7 @@ def _counter(
     return family
 
 
-def _timed(counters: Counters) -> Iterator[Metric]:
+def _latencies(counters: Counters) -> Iterator[Metric]:
     for name, about, found in (
         ("olp_first_content_seconds", "From a request to the first of its answer", counters.first),
         ("olp_request_duration_seconds", "From a request to its end", counters.total),
@@ -119,18 +121,18 @@ def _timed(counters: Counters) -> Iterator[Metric]:
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    """Each bound with how many values were at most that."""
-    total, told = 0, []
+    """Cumulative buckets: each upper bound with the number of values up to it."""
+    total, buckets = 0, []
     for bound, count in zip((*histogram.bounds, None), histogram.counts, strict=True):
         total += count
-        told.append(("+Inf" if bound is None else str(float(bound)), float(total)))
-    return told
+        buckets.append(("+Inf" if bound is None else str(float(bound)), float(total)))
+    return buckets
 
 
-# --- what is measured --------------------------------------------------------------------------
+# --- gauges ------------------------------------------------------------------------------------
 
 
-def _house(health: Health) -> Iterator[Metric]:
+def _server(health: Health) -> Iterator[Metric]:
     for name, about, value in (
         ("olp_uptime_seconds", "Since the server started", health["uptime_s"]),
         ("olp_requests_in_flight", "Requests that are being answered", len(health["live"])),

@@ -1,4 +1,4 @@
-"""The X-OLP headers: who answered, after what, and how fast. On every response, errors included."""
+"""The X-OLP headers: provider, hops and latency. On every response, errors included."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CACHE = "X-OLP-Cache"
 LATENCY = "X-OLP-Latency-Ms"
 REQUEST_ID = "X-OLP-Request-Id"
 VENDORS_REQUEST_ID = "x-request-id"
-"""The same once more: the name under which client libraries show it."""
+"""The request id again, under the name that client libraries show."""
 IGNORED = "X-OLP-Ignored-Params"
 CONVERSATION = "X-OLP-Conversation"
 EMPTY = "X-OLP-Empty-Answer"
@@ -33,12 +33,14 @@ _KEY = re.compile(r"olp_[A-Za-z0-9_-]{20,}")
 
 
 def safe(text: str, limit: int = 128) -> str:
-    """`text` as it may stand in a header: one line of printable ASCII, not too long."""
+    """`text` as a header value: one line of printable ASCII, at most `limit` characters, without
+    keys.
+    """
     return _KEY.sub("[key]", _UNSAFE.sub("?", text))[:limit].strip()
 
 
 def early(model: str) -> dict[str, str]:
-    """The headers of a response that no provider was asked for."""
+    """The headers of a response for which no provider was asked."""
     used = safe(model) or "unknown"
     return {PROVIDER: "none", MODEL: used, HOPS: "0", CACHE: "bypass"}
 
@@ -80,9 +82,9 @@ def refused(end: Refused, *, show_detail: bool) -> dict[str, str]:
 
 
 def mismatch(outputs: Sequence[Output]) -> Mapping[str, str]:
-    """The header that tells how a call breaks its schema, where `outputs` have that end."""
-    told = next((o.mismatch for o in outputs if isinstance(o, Done) and o.mismatch), None)
-    return {MISMATCH: safe(told, limit=200)} if told else {}
+    """The header that reports how a call violates its schema, if `outputs` end with such a call."""
+    reason = next((o.mismatch for o in outputs if isinstance(o, Done) and o.mismatch), None)
+    return {MISMATCH: safe(reason, limit=200)} if reason else {}
 
 
 def ignored(names: tuple[str, ...]) -> Mapping[str, str]:

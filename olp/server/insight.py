@@ -1,4 +1,4 @@
-"""What the house tells about its use: to the owner everything, to a member their own."""
+"""Usage and metrics endpoints: owners see everything, members their own usage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from olp.server.reply import json_response
 
 
 class Insight:
-    """GET /olp/usage and GET /metrics over one service."""
+    """GET /olp/usage and GET /metrics, over one service."""
 
     def __init__(self, service: Service, gatekeeper: Gatekeeper, config: Config) -> None:
         self._service = service
@@ -19,27 +19,27 @@ class Insight:
         self._config = config
 
     async def usage(self, request: web.Request) -> web.Response:
-        """Who used how much: `by`, `since`, `until` and `person` as in `olp usage`."""
+        """The usage report; parameters `by`, `since`, `until` and `person` as in `olp usage`."""
         caller = await self._gatekeeper.check(request)
         return json_response(await self._service.usage(caller, dict(request.query)))
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """For Prometheus, with the owner's key."""
+        """Metrics for Prometheus; requires an owner's key."""
         check_owner(await self._gatekeeper.check(request))
         return self._exposition()
 
     async def open_metrics(self, request: web.Request) -> web.Response:
-        """The same at an address that the owner set apart for it."""
+        """The same without a key, at the address that the owner configured for it."""
         self._gatekeeper.check_surroundings(request)
         return self._exposition()
 
     def _exposition(self) -> web.Response:
-        # Loaded when somebody first asks: a house without Prometheus does not pay for it.
+        # Imported on first use: servers without Prometheus need not load it.
         from olp.server.exposition import CONTENT_TYPE, exposition
 
-        told = exposition(
+        payload = exposition(
             self._service.health(),
             self._service.request_log.counters,
             people=self._config.metrics.people,
         )
-        return web.Response(body=told, headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=payload, headers={"Content-Type": CONTENT_TYPE})

@@ -1,4 +1,4 @@
-"""One response being made: its request id, its clock, and its headers."""
+"""Response state of one HTTP request: its id, its start time, and common headers."""
 
 from __future__ import annotations
 
@@ -18,28 +18,32 @@ JSON = "application/json"
 
 
 class Reply:
-    """What all responses to one HTTP request share. `dialect` words its errors; `model` is the one
-    asked for, once known; `begun` says that the first byte of a response is about to go out."""
+    """State shared by all responses to one HTTP request.
+
+    `dialect` formats its errors; `model` is the requested one, once known; `begun` says that a
+    response is about to be sent.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.id = f"{random.getrandbits(64):016x}"  # no secret, and no call of the system
+        # need not be secret, and this avoids a system call
+        self.id = f"{random.getrandbits(64):016x}"
         self.model = ""
         self.begun = False
-        self._began = asyncio.get_running_loop().time()
+        self._started_at = asyncio.get_running_loop().time()
 
     def stamp(self, response: web.StreamResponse) -> None:
-        """Put on the headers that every response has, as far as it lacks them."""
+        """Add the headers that every response has, where they are missing."""
         self.begun = True
         for name, value in headers.early(self.model).items():
             response.headers.setdefault(name, value)
-        spent = asyncio.get_running_loop().time() - self._began
+        spent = asyncio.get_running_loop().time() - self._started_at
         response.headers[headers.LATENCY] = str(round(spent * 1000))
         response.headers[headers.REQUEST_ID] = self.id
         response.headers[headers.VENDORS_REQUEST_ID] = self.id
 
     def error(self, error: RequestError) -> web.Response:
-        """The response for a request that asks no provider."""
+        """The response for a request that was not sent to any provider."""
         body = self.dialect.error(error)
         response = web.Response(body=body, status=error.status, content_type=JSON)
         response.headers.update(dict(error.headers))

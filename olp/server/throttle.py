@@ -1,8 +1,8 @@
-"""Slows down whoever guesses keys, by the address they come from.
+"""Delays answers to wrong keys, by client address.
 
-A right key is looked at first and never waits, so nobody is locked out by a neighbour behind the
-same address. A wrong one is answered later and later. What is remembered is bounded: addresses, and
-answers that are being held back.
+A correct key is checked first and never delayed, so nobody is locked out by others behind the same
+address. Delays for wrong keys grow. Both the addresses remembered and the answers held back are
+limited in number.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from dataclasses import dataclass
 from olp.errors import RequestError
 
 FREE = 5
-"""Wrong keys that cost no time: a client with an old key tries a few times."""
+"""Wrong keys that are not delayed: a client with an old key retries a few times."""
 
 FIRST_S, LONGEST_S = 0.1, 3.0
-"""The wait after the first that is not free, doubled each time, and its end."""
+"""Seconds of the first delay, doubled each time, and the longest."""
 
 FORGOTTEN_S = 600.0
-"""Seconds without a wrong key after which an address has a clean sheet."""
+"""Seconds without a wrong key after which an address is forgotten."""
 
 ADDRESSES = 1024
-"""Addresses that are remembered, the last ones."""
+"""The most addresses remembered."""
 
 HELD_PER_ADDRESS, HELD = 16, 256
-"""Answers held back at one time; whoever asks for more is answered at once, with a 429."""
+"""The most answers held back at a time; beyond that the answer is an immediate 429."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class _Guesses:
 
 
 class Throttle:
-    """`clock` is steady, in seconds."""
+    """Counts wrong keys per address. `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -51,7 +51,7 @@ class Throttle:
         return len(self._known)
 
     def wrong(self, address: str) -> int:
-        """One more wrong key came from `address`; how many that makes."""
+        """Record a wrong key from `address`; returns their number."""
         guesses = self._guesses(_network(address))
         if self._clock() - guesses.last_at > FORGOTTEN_S:
             guesses.wrong = 0
@@ -60,12 +60,12 @@ class Throttle:
         return guesses.wrong
 
     def delay(self, address: str) -> float:
-        """Seconds that the answer to the last wrong key is held back."""
+        """Seconds that the answer to the last wrong key is to be delayed."""
         over = self._guesses(_network(address)).wrong - FREE
         return min(FIRST_S * 2.0 ** min(over - 1, 30), LONGEST_S) if over > 0 else 0.0
 
     async def hold(self, address: str) -> None:
-        """Wait as long as that; RequestError 429 at once if too many wait already."""
+        """Sleep for `delay(address)`. Raises RequestError (429) if too many wait already."""
         seconds = self.delay(address)
         if not seconds:
             return
@@ -94,7 +94,7 @@ class Throttle:
 
 
 def _network(address: str) -> str:
-    """An IPv6 host has a whole /64 to come from."""
+    """The /64 network of an IPv6 address, since one host has all of it."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

@@ -28,7 +28,7 @@ from olp.providers.base import Exit, Halt, Put, Ready, Reply, Settle, Step, Writ
 from olp.providers.vibe.config import NO_SYSTEM, PROMPT_FILE, Wanted
 from olp.providers.vibe.own import fitted
 from olp.providers.vibe.run import MORE_REQUESTS, WORKSPACE
-from olp.providers.vibe.session import MAX_TOLD_BYTES, VibeSession
+from olp.providers.vibe.session import MAX_INPUT_BYTES, VibeSession
 from olp.providers.vibe.tools import BARRIER, MAX_RESULT_CHARS
 from tests.providers.replay import NOW, TRANSCRIPTS, WORDS
 
@@ -498,7 +498,7 @@ def test_M6_a_process_that_was_told_much_is_not_used_again() -> None:
     talk = Talk()
     talk.session.start()
     talk.begun()
-    half = Message(Role.USER, "x" * (MAX_TOLD_BYTES // 2))
+    half = Message(Role.USER, "x" * (MAX_INPUT_BYTES // 2))
     talk.session.ask(request(half), "m", NOW)
     assert talk.session.reusable
     talk.done()

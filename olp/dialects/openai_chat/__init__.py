@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: the request in, the answer out."""
+"""OpenAI's chat completions API: decoding of requests, encoding of answers."""
 
 from olp.dialects.openai_chat.answer import (
     StreamEncoder,

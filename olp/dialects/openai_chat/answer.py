@@ -1,4 +1,4 @@
-"""The answer: events in, bytes out, streaming or whole, and the errors in this API's shape."""
+"""Encodes answers, streamed or whole, and errors in this API's format."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 class StreamEncoder:
-    """One streamed answer, as server-sent events. `created` is in epoch seconds."""
+    """Encodes one streamed answer as server-sent events. `created` is in epoch seconds."""
 
     media_type = "text/event-stream"
     keep_alive = b": keep-alive\n\n"
@@ -52,19 +52,19 @@ class StreamEncoder:
             "model": order.request.model,
         }
         self._usage = Usage()
-        self._said: list[str] = []
+        self._texts: list[str] = []
 
     def event(self, output: Output) -> bytes:
-        """The bytes for one output; nothing for what this API does not show."""
+        """The bytes for one output; empty for events that this API does not show."""
         match output:
             case Answering(model=model):
                 self._base["model"] = model
                 return self._chunk({"role": "assistant", "content": ""})
             case Text(text):
-                self._said.append(text)
+                self._texts.append(text)
                 return self._chunk({"content": text})
             case CallStarted(index) | CallArguments(index) if index and self._order.functions:
-                return b""  # of those there is one in an answer
+                return b""  # `function_call` allows one call per answer
             case CallStarted(index, id, name):
                 function = {"name": name, "arguments": ""}
                 call = {"index": index, "id": id, "type": "function", "function": function}
@@ -78,14 +78,14 @@ class StreamEncoder:
                 self._usage = output
                 return b""
             case Done(finish, mismatch=mismatch):
-                return _remark(mismatch) + self._end(finish)
+                return _mismatch_comment(mismatch) + self._end(finish)
             case Failed():
                 return _frame(error_body(output))
             case _:
                 return b""
 
     def error(self, error: RequestError) -> bytes:
-        """The bytes that end a stream which OLP itself had to break off."""
+        """The bytes that end a stream which OLP itself aborted."""
         return b"data: " + request_error_body(error) + b"\n\n"
 
     def _call(self, call: dict[str, Any], function: dict[str, Any]) -> bytes:
@@ -100,7 +100,7 @@ class StreamEncoder:
 
     def _end(self, finish: Finish) -> bytes:
         refused = finish is Finish.CONTENT_FILTER
-        delta = {"refusal": "".join(self._said) or REFUSAL} if refused else {}
+        delta = {"refusal": "".join(self._texts) or REFUSAL} if refused else {}
         out = self._chunk(delta, _reason(self._order, finish))
         if self._order.include_usage:
             out += _frame({**self._base, "choices": [], "usage": _usage(self._usage)})
@@ -116,25 +116,25 @@ def _reason(order: Order, finish: Finish) -> str:
 
 def _calls(outputs: Sequence[Output]) -> list[dict[str, Any]]:
     calls: list[dict[str, Any]] = []
-    said: list[list[str]] = []
+    arguments: list[list[str]] = []
     for output in outputs:
         match output:
             case CallStarted(_, id, name):
                 calls.append({"id": id, "type": "function", "function": {"name": name}})
-                said.append([])
+                arguments.append([])
             case CallArguments(index, text):
-                said[index].append(text)
-    for call, pieces in zip(calls, said, strict=True):
+                arguments[index].append(text)
+    for call, pieces in zip(calls, arguments, strict=True):
         call["function"]["arguments"] = "".join(pieces)
     return calls
 
 
-def _remark(mismatch: str | None) -> bytes:
-    """A line that no client reads as a part of the answer: a header would come too late."""
+def _mismatch_comment(mismatch: str | None) -> bytes:
+    """An SSE comment, which clients ignore: it is too late for a header."""
     if mismatch is None:
         return b""
-    told = mismatch.encode("ascii", "replace").decode().translate(_ONE_LINE)
-    return f": the arguments of the call do not fit: {told}\n\n".encode()
+    message = mismatch.encode("ascii", "replace").decode().translate(_ONE_LINE)
+    return f": the arguments of the call do not fit: {message}\n\n".encode()
 
 
 _ONE_LINE = dict.fromkeys((*range(32), 127), "?")
@@ -145,7 +145,9 @@ def _frame(data: Any) -> bytes:
 
 
 def whole(order: Order, outputs: Sequence[Output], *, id: str, created: int) -> bytes:
-    """One complete answer as a JSON body. `outputs` begins with an Answering and ends with Done."""
+    """A complete answer as a JSON body. `outputs` begins with an Answering and ends with a Done.
+    `created` is in epoch seconds.
+    """
     texts = [output.text for output in outputs if isinstance(output, Text)]
     thoughts = [output.text for output in outputs if isinstance(output, Reasoning)]
     model = next((o.model for o in outputs if isinstance(o, Answering)), order.request.model)
@@ -211,12 +213,12 @@ def error_body(failed: Failed, advice: str = "") -> dict[str, Any]:
 
 
 def refused_body(refused: Refused) -> bytes:
-    """The body of an answer that no hop gave."""
+    """The body of a response when no hop could answer."""
     return json.dumps(error_body(refused.failed, refused.advice)).encode()
 
 
 def request_error_body(error: RequestError) -> bytes:
-    """The body of a request that was refused before any provider was asked."""
+    """The body for a request that was rejected before any provider was asked."""
     kind = "invalid_request_error" if error.status < 500 else "server_error"
     if error.code == "insufficient_quota":
         kind = error.code

@@ -1,4 +1,4 @@
-"""What programs ask of other servers and OLP does not do, each with what it does instead."""
+"""Error messages for endpoints of other servers that OLP does not implement, with alternatives."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _UNKNOWN: Mapping[str, str] = {
     "organization": "OLP knows keys and people, and no organizations: see `olp keys` and `olp "
     "usage` on its server",
 }
-"""By the first word of the path behind /v1."""
+"""By the first segment of the path after /v1."""
 
 
 def absent(path: str) -> str | None:
-    """What OLP does instead of what other servers have at `path`."""
+    """What OLP offers instead of what other servers have at `path`."""
     words = [word for word in path.lower().split("/") if word]
     while words[:1] == ["v1"]:
         words = words[1:]

@@ -1,4 +1,4 @@
-"""The conversation of a request: messages, their parts, tool calls and their results."""
+"""The messages of a request: their parts, tool calls and results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from olp.media import from_data_url, image, text_file
 from olp.model import CANCELLED, Link, Media, Message, Part, Role, ToolCall
 
 MAX_CALLS = 1024
-"""Calls in one message."""
+"""The most tool calls in one message."""
 
 
 class _Url(Struct):
@@ -29,7 +29,7 @@ class _File(Struct):
 
 
 class ApiPart(Struct):
-    """A part of a message's content."""
+    """A part of a message's content, as in the API."""
 
     type: str
     text: str | None = None
@@ -49,7 +49,7 @@ class _Call(Struct):
 
 
 class ApiMessage(Struct):
-    """A message as a client writes it."""
+    """A message, as in the API."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[Any] | None = None
@@ -60,24 +60,26 @@ class ApiMessage(Struct):
 
 
 def conversation(messages: Sequence[ApiMessage]) -> tuple[Message, ...]:
-    """The messages in OLP's own form, every call followed by its result; RequestError 400 with the
-    path of what is wrong."""
+    """Convert messages to OLP's model, with every call followed by its result.
+
+    Raises RequestError (400) with the path of the invalid field.
+    """
     out: list[Message] = []
-    place = 0
-    while place < len(messages):
-        out.append(_message(place, messages[place]))
-        place += 1
+    index = 0
+    while index < len(messages):
+        out.append(_message(index, messages[index]))
+        index += 1
         if out[-1].calls:
-            results = _results(messages, place)
+            results = _results(messages, index)
             out += _paired(out[-1].calls, results)
-            place += len(results)
+            index += len(results)
     if not any(m.text.strip() or m.media or m.links or m.calls for m in out):
         raise RequestError("there is no text in any message", param="messages")
     return tuple(out)
 
 
-def _message(place: int, message: ApiMessage) -> Message:
-    path = f"messages[{place}]"
+def _message(index: int, message: ApiMessage) -> Message:
+    path = f"messages[{index}]"
     if message.role in ("tool", "function"):
         raise RequestError(
             f"{path}: a result must follow the assistant's message that calls for it",
@@ -91,7 +93,7 @@ def _message(place: int, message: ApiMessage) -> Message:
             param=f"{path}.content",
         )
     calls = _calls(path, message) if role is Role.ASSISTANT else ()
-    return Message(role, _plain(content), calls)
+    return Message(role, _joined(content), calls)
 
 
 def _calls(path: str, message: ApiMessage) -> tuple[ToolCall, ...]:
@@ -116,7 +118,7 @@ def _calls(path: str, message: ApiMessage) -> tuple[ToolCall, ...]:
 
 
 def _own_id(path: str) -> str:
-    """For a call from before calls had ids: made of where it stands."""
+    """An id for a call of the old `function_call` format, made from the message's index."""
     return f"call_{path[9:-1]}"
 
 
@@ -126,17 +128,17 @@ def _call(path: str, function: _Function, id: str) -> ToolCall:
     arguments = function.arguments
     if arguments is None or isinstance(arguments, str):
         return ToolCall(id, function.name, arguments or "{}")
-    # A few clients send what they parsed.
+    # A few clients send the parsed object.
     return ToolCall(id, function.name, json.dumps(arguments, ensure_ascii=False))
 
 
 def _results(messages: Sequence[ApiMessage], start: int) -> list[tuple[str, Message]]:
-    """The results that stand at `start`, each with the id of its call."""
+    """The results that start at index `start`, each with the id of its call."""
     found: list[tuple[str, Message]] = []
-    for place, message in enumerate(messages[start:], start):
+    for index, message in enumerate(messages[start:], start):
         if message.role not in ("tool", "function"):
             break
-        path = f"messages[{place}]"
+        path = f"messages[{index}]"
         id = message.tool_call_id or ""
         if message.role == "function":
             id = _own_id(f"messages[{start - 1}]")
@@ -145,13 +147,13 @@ def _results(messages: Sequence[ApiMessage], start: int) -> list[tuple[str, Mess
                 f"{path}.tool_call_id is missing: it says whose result this is",
                 param=f"{path}.tool_call_id",
             )
-        content = _plain(_content(path, message.content, Role.TOOL))
+        content = _joined(_content(path, message.content, Role.TOOL))
         found.append((id, Message(Role.TOOL, content, answers=id)))
     return found
 
 
 def _paired(calls: Sequence[ToolCall], results: Sequence[tuple[str, Message]]) -> Iterator[Message]:
-    """The results in the order of their calls; one that is missing was cancelled by the client."""
+    """The results in the order of their calls; a missing one counts as cancelled by the client."""
     by_id, known = dict(results), {call.id for call in calls}
     unknown = next((id for id in by_id if id not in known), None)
     if unknown is not None:
@@ -164,15 +166,16 @@ def _paired(calls: Sequence[ToolCall], results: Sequence[tuple[str, Message]]) -
         yield by_id.get(call.id, cancelled)
 
 
-def _plain(parts: Sequence[Part]) -> str | tuple[Part, ...]:
-    """Text alone as one string."""
+def _joined(parts: Sequence[Part]) -> str | tuple[Part, ...]:
+    """Text-only content as one string."""
     texts = [part for part in parts if isinstance(part, str)]
     return "\n".join(texts) if len(texts) == len(parts) else tuple(parts)
 
 
 def _content(path: str, content: str | list[Any] | None, role: Role) -> list[Part]:
-    """Of what the assistant said before, its words: whatever else stands there (thinking, or an
-    image it made) cannot be told to another model, and must not end the conversation."""
+    """The parts of a message. Non-text parts of earlier assistant messages (reasoning, generated
+    images) are dropped: other models cannot take them, and they must not fail the request.
+    """
     if content is None or isinstance(content, str):
         return [content or ""]
     return [
@@ -183,11 +186,11 @@ def _content(path: str, content: str | list[Any] | None, role: Role) -> list[Par
 
 
 WORDS = ("text", "input_text", "output_text", "refusal")
-"""Kinds of parts that are text."""
+"""Types of parts that are text."""
 
 
 def is_left_out(part: object) -> bool:
-    """Whether a part of the assistant's earlier turn has no words."""
+    """Whether a part of an earlier assistant message is dropped because it is not text."""
     match part:
         case {"type": str(kind)}:
             return kind not in WORDS

@@ -1,7 +1,7 @@
-"""What the parameters of a chat completion mean here: honoured, ignored and said so, or refused.
+"""Which parameters of a chat completion are honoured, ignored or rejected.
 
-Nothing is dropped in silence. A parameter that would change what the client gets and cannot be
-honoured is refused with its name; one that only colours the answer is listed in a header.
+Nothing is dropped silently. A parameter that changes what the client gets and cannot be honoured is
+rejected by name; one that only influences the style is listed in a header.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HONOURED = frozenset(
 )
 
 WHOLE_NUMBERS = ("max_tokens", "max_completion_tokens", "n", "top_logprobs")
-"""Parameters that clients without whole numbers of their own send as `4096.0`."""
+"""Integer parameters that clients in languages without integers send as `4096.0`."""
 
 
 def _truthy(value: Any) -> bool:
@@ -51,7 +51,7 @@ _REFUSED: Mapping[str, tuple[Any, str]] = {
 
 
 def refuse_unsupported(body: Mapping[str, Any]) -> None:
-    """RequestError 400 for the first parameter that asks for what cannot be given."""
+    """Raise RequestError (400) for the first parameter that asks for something unsupported."""
     for name, (asks, reason) in _REFUSED.items():
         value = body.get(name)
         if value is not None and asks(value):
@@ -63,12 +63,13 @@ def refuse_unsupported(body: Mapping[str, Any]) -> None:
 
 
 def ignored(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """What was given and has no effect, sorted: parameters, and fields inside of those that have
-    one, by their path without the numbers."""
+    """The sorted names of parameters and nested fields that were given and have no effect; nested
+    ones as dotted paths without indexes.
+    """
     given = {name for name, value in body.items() if value is not None}
     names = given - HONOURED - _REFUSED.keys()
     for name in given & _READ.keys():
-        names.update(_unread(body[name], name))
+        names.update(_ignored_fields(body[name], name))
     return tuple(sorted(names))
 
 
@@ -91,39 +92,41 @@ _READ: Mapping[str, frozenset[str]] = {
     "response_format.json_schema": frozenset({"name", "schema", "strict"}),
     "stream_options": frozenset({"include_usage"}),
 }
-"""The fields that have an effect. No CLI can be made to keep strictly to the schema of a tool."""
+"""The fields that have an effect, by path. `strict` of a tool is not among them: no CLI can enforce
+it.
+"""
 
 _NEUTRAL = {"messages.content.image_url.detail": "auto"}
 
 _WORD = re.compile(r"[\w-]{1,32}")
 
 
-def _unread(node: Any, path: str) -> Iterator[str]:
-    """The paths of the fields below `path` that say something which has no effect."""
+def _ignored_fields(node: Any, path: str) -> Iterator[str]:
+    """The paths of the fields below `path` that are set and have no effect."""
     for inner in node if isinstance(node, list) else [node]:
         if not isinstance(inner, dict):
             continue
         if path == "messages" and inner.get("role") == "assistant":
-            inner, left_out = _without_left_out(inner)
+            inner, left_out = _without_dropped(inner)
             yield from left_out
         for name, value in inner.items():
             where = f"{path}.{name}"
             if name in _READ[path]:
-                yield from _unread(value, where) if where in _READ else ()
-            elif value and value != _NEUTRAL.get(where) and not _is_known(inner, where):
+                yield from _ignored_fields(value, where) if where in _READ else ()
+            elif value and value != _NEUTRAL.get(where) and not _is_redundant(inner, where):
                 yield where
 
 
-def _without_left_out(message: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """An earlier turn of the assistant's as far as it is read, and the kinds of its other parts."""
+def _without_dropped(message: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """An earlier assistant message without dropped parts, and the paths of those parts."""
     content = message.get("content")
     if not isinstance(content, list):
         return message, []
     kinds = [part["type"] for part in content if is_left_out(part)]
-    told = [f"messages.content{f'.{kind}' if _WORD.fullmatch(kind) else ''}" for kind in kinds]
-    return {**message, "content": [part for part in content if not is_left_out(part)]}, told
+    paths = [f"messages.content{f'.{kind}' if _WORD.fullmatch(kind) else ''}" for kind in kinds]
+    return {**message, "content": [part for part in content if not is_left_out(part)]}, paths
 
 
-def _is_known(message: Mapping[str, Any], where: str) -> bool:
-    """The name of a function stands at its result, too, where the call has told it."""
+def _is_redundant(message: Mapping[str, Any], where: str) -> bool:
+    """Whether a field repeats known data: the function's name in a result, known from its call."""
     return where == "messages.name" and message.get("role") in ("tool", "function")

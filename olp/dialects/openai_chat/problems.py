@@ -1,5 +1,6 @@
-"""What msgspec finds wrong with a request, as an error of this API: the path of the field, and what
-would be right there."""
+"""Translates msgspec's validation errors into errors of this API, with the path of the field and
+the allowed values.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _STEP = re.compile(r"\.(\w+)|\[(?:\d+|\.\.\.)\]")
 
 
 def problem_at(path: str, error: msgspec.ValidationError, kind: type) -> RequestError:
-    """The 400 for a value of `kind` that stands at `path`, which is empty for the body itself."""
+    """The 400 error for a value of type `kind` at `path`; an empty path is the body itself."""
     message, _, at = str(error).partition(" - at `$")
     inner = at.removesuffix("`")
     param = f"{path}{inner}".lstrip(".") or None
@@ -26,7 +27,7 @@ def problem_at(path: str, error: msgspec.ValidationError, kind: type) -> Request
 
 
 def _allowed(kind: type, path: str) -> list[str]:
-    """The words that may stand at `path` of a value of `kind`, where only certain ones may."""
+    """The literals allowed at `path` of a value of type `kind`, if only some are."""
     types: list[Any] = [inspect.type_info(kind)]
     for step in _STEP.finditer(path):
         types = [inner for one in types for inner in _inside(one, step[1])]
@@ -34,7 +35,7 @@ def _allowed(kind: type, path: str) -> list[str]:
 
 
 def _inside(kind: Any, name: str | None) -> Iterator[Any]:
-    """The types of the field `name`, or of the elements where that is None."""
+    """The types of the field `name`, or of list elements if it is None."""
     match kind:
         case inspect.UnionType(types=types):
             for one in types:

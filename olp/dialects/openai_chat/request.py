@@ -1,4 +1,4 @@
-"""The request: bytes in, an `Order` out."""
+"""Decodes a request: bytes to an `Order`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from olp.errors import RequestError
 from olp.media import check_total
 from olp.model import Effort, JsonFormat, Message, Request
 
-# The number goes into a CLI's configuration, where a larger one would break the start.
+# Larger numbers are not accepted in a CLI's configuration.
 _Tokens = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 MAX_TOOLS = 512
-"""Tools of one request. Those of IDE agents number some dozens."""
+"""The most tools in one request. IDE agents send some dozens."""
 
 
 MAX_TOOL_BYTES = 1024 * 1024
-"""Of all tools of a request. Those of IDE agents come to some dozens of kilobytes."""
+"""The most bytes of all tools in a request. IDE agents send some dozens of kilobytes."""
 
 
 class _StreamOptions(Struct):
@@ -70,8 +70,11 @@ class _Body(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A decoded request, and what only this API knows: whether the stream ends with the usage, and
-    whether the client speaks of functions, as it was before there were tools."""
+    """A decoded request, and what is specific to this API.
+
+    `include_usage`: the stream ends with a usage chunk. `functions`: the client uses the old
+    `functions` parameters.
+    """
 
     request: Request
     include_usage: bool = False
@@ -79,14 +82,17 @@ class Order:
 
 
 SMALL = 1024
-"""Bytes of a parameter without effect that are unpacked all the same."""
+"""Size in bytes below which a parameter without effect is decoded anyway."""
 
 
 def decode(
     body: bytes, *, max_messages: int = 4096, max_media: int = 50, links: bool = False
 ) -> Order:
-    """The request in `body`; RequestError 400 with the path of what is wrong. `max_media` bounds
-    its images and files, and `links` says whether images may be named by their address."""
+    """Decode a request. Raises RequestError (400) with the path of the invalid field.
+
+    `max_messages` and `max_media` limit the numbers of messages and of images and files; `links`
+    allows images given by URL.
+    """
     raw = _object(body)
     refuse_unsupported(raw)
     try:
@@ -146,7 +152,7 @@ def _toolbox(body: _Body) -> Toolbox:
     return toolbox(named, choice, "functions", path)
 
 
-_Read = TypeVar("_Read")
+_Decoded = TypeVar("_Decoded")
 
 
 class _Named(Struct):
@@ -154,8 +160,7 @@ class _Named(Struct):
 
 
 def model_in(body: bytes) -> str:
-    """The model that `body` asks for, as far as that can be told; for a request that may turn out
-    to be a bad one."""
+    """The model that `body` asks for, or "" if unknown; the request may be invalid."""
     try:
         return _read(body, lambda data: msgspec.json.decode(data, type=_Named)).model
     except (msgspec.DecodeError, RecursionError):
@@ -163,16 +168,16 @@ def model_in(body: bytes) -> str:
 
 
 def _object(body: bytes) -> dict[str, Any]:
-    """The parameters of `body`."""
+    """The parameters in `body`. Raises RequestError (400) if it is not a JSON object."""
     try:
         return _read(body, _parameters)
     except (msgspec.DecodeError, RecursionError) as error:
-        told = _no_object(body) or f"the body is not valid JSON: {error}"
-        raise RequestError(told, code="invalid_json") from None
+        message = _not_an_object(body) or f"the body is not valid JSON: {error}"
+        raise RequestError(message, code="invalid_json") from None
 
 
-def _read(body: bytes, decode: Callable[[bytes], _Read]) -> _Read:
-    """What `decode` makes of `body`, or of that without what is no JSON and yet clear."""
+def _read(body: bytes, decode: Callable[[bytes], _Decoded]) -> _Decoded:
+    """Decode `body`, on failure again after `_clean`."""
     body = body.removeprefix(BOM)
     try:
         return decode(body)
@@ -184,14 +189,15 @@ def _read(body: bytes, decode: Callable[[bytes], _Read]) -> _Read:
 
 
 def _parameters(body: bytes) -> dict[str, Any]:
-    """Those that are only to be named in a header are not unpacked: a small body can hold a large
-    heap of nothing."""
+    """Decode the top level. Parameters that are only listed in a header are not decoded, because a
+    small body can expand to a large object.
+    """
     raw = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    return {name: _unpacked(name, value) for name, value in raw.items()}
+    return {name: _decode_parameter(name, value) for name, value in raw.items()}
 
 
 BOM = b"\xef\xbb\xbf"
-"""The mark of the byte order, which some editors and programs put in front of a file."""
+"""The UTF-8 byte order mark, which some editors and programs put in front of a file."""
 
 _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
@@ -200,8 +206,9 @@ _ESCAPES = re.compile(
 
 
 def _clean(body: bytes) -> bytes:
-    """`body` with the sign for such in the place of half characters, which programs that cut texts
-    leave behind, as escapes or as bytes."""
+    """`body` with lone surrogates replaced by U+FFFD, raw or escaped: programs that truncate text
+    leave them.
+    """
     try:
         text = body.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -210,8 +217,8 @@ def _clean(body: bytes) -> bytes:
     return _ESCAPES.sub(lambda found: b"\\ufffd" if found["half"] else found[0], body)
 
 
-def _no_object(body: bytes) -> str | None:
-    """What `body` is, if it is JSON but no object."""
+def _not_an_object(body: bytes) -> str | None:
+    """An error message if `body` is JSON but not an object, else None."""
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -222,10 +229,10 @@ def _no_object(body: bytes) -> str | None:
     return f"the body must be a JSON object, not {kind.get(type(found), 'a number')}"
 
 
-def _unpacked(name: str, value: msgspec.Raw) -> Any:
+def _decode_parameter(name: str, value: msgspec.Raw) -> Any:
     if name in ("tools", "functions") and len(memoryview(value)) > MAX_TOOL_BYTES:
-        told = f"{name}: at most {MAX_TOOL_BYTES >> 20} MiB of tools are accepted"
-        raise RequestError(told, param=name)
+        message = f"{name}: at most {MAX_TOOL_BYTES >> 20} MiB of tools are accepted"
+        raise RequestError(message, param=name)
     if name in HONOURED or len(memoryview(value)) < SMALL:
         given = msgspec.json.decode(value)
         whole = name in WHOLE_NUMBERS and isinstance(given, float) and given.is_integer()

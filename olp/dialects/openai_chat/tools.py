@@ -1,4 +1,4 @@
-"""The functions that a client offers to the model, and what it wants of their calling."""
+"""The functions that a client offers to the model, and its tool choice."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from olp.formats import Budget
 from olp.model import Tool
 
 MAX_FORCED = 128
-"""Tools of which one has to be called."""
+"""The most tools of which the client can require one to be called."""
 
 MAX_DEPTH = 100
-"""Levels of a schema."""
+"""The deepest nesting of a tool's schema."""
 
 _NAME = re.compile(r"[\w.:/-]{1,128}")
 
 
 class ApiFunction(Struct):
-    """A function as a client describes it."""
+    """A function definition, as in the API."""
 
     name: str
     description: str | None = None
@@ -33,7 +33,7 @@ class ApiFunction(Struct):
 
 
 class ApiTool(Struct):
-    """A tool, of which functions are the only kind that works without the vendor's own servers."""
+    """A tool. Only functions are supported: other types need the vendor's servers."""
 
     type: str = "function"
     function: ApiFunction | None = None
@@ -41,22 +41,24 @@ class ApiTool(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """What the model may call, and of which names it has to call one."""
+    """The tools that the model may call, and the names of which it has to call one, if any."""
 
     tools: tuple[Tool, ...] = ()
     must_call: tuple[str, ...] = ()
 
 
 def toolbox(tools: Sequence[ApiTool], choice: object, path: str, choice_path: str) -> Toolbox:
-    """The offered tools as far as `choice` lets them be called; RequestError 400 with the path of
-    what is wrong. The paths are those of the parameters that the client used."""
+    """The tools that `choice` allows. Raises RequestError (400) with the path of the invalid field.
+
+    `path` and `choice_path` are the names of the parameters that the client used.
+    """
     known: dict[str, Tool] = {}
     for index, tool in enumerate(tools):
         made = _tool(f"{path}[{index}]", tool)
         if made.name in known:
             raise unusable(f"{path}[{index}]", f"there are two tools named {made.name!r}")
         known[made.name] = made
-    return _chosen(known, choice, choice_path)
+    return _by_choice(known, choice, choice_path)
 
 
 def _tool(path: str, tool: ApiTool) -> Tool:
@@ -70,7 +72,7 @@ def _tool(path: str, tool: ApiTool) -> Tool:
     if not _NAME.fullmatch(function.name):
         raise unusable(f"{path}.function.name", "1 to 128 letters, digits and _ - . : / are a name")
     schema = _parameters(function.parameters)
-    # No more is asked of it: vendors put up with much that is no valid schema, and so do clients.
+    # Only these are checked: vendors tolerate, and clients send, schemas that are not valid.
     if schema["type"] != "object":
         raise unusable(f"{path}.function.parameters", "arguments are an object")
     if _too_deep(schema):
@@ -79,7 +81,7 @@ def _tool(path: str, tool: ApiTool) -> Tool:
 
 
 def _parameters(schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A function without arguments is written in many ways."""
+    """Normalize the schema of a function without arguments, which clients write in many ways."""
     given = {word: rule for word, rule in (schema or {}).items() if rule is not None}
     return {"type": "object", "properties": {}, **given}
 
@@ -96,7 +98,7 @@ def _too_deep(schema: Mapping[str, Any]) -> bool:
     return bool(level)
 
 
-def _chosen(known: Mapping[str, Tool], choice: object, path: str) -> Toolbox:
+def _by_choice(known: Mapping[str, Tool], choice: object, path: str) -> Toolbox:
     every = Toolbox(tuple(known.values()))
     match choice:
         case None | "auto":
@@ -115,7 +117,9 @@ def _chosen(known: Mapping[str, Tool], choice: object, path: str) -> Toolbox:
 
 
 def _forced(known: Mapping[str, Tool], names: tuple[str, ...], path: str) -> Toolbox:
-    """The arguments are then checked here, so that their schemas must be such."""
+    """Require one of `names`. The arguments of the call are validated by OLP, so the schemas must
+    be valid.
+    """
     if len(names) > MAX_FORCED:
         raise unusable(path, f"of at most {MAX_FORCED} tools one can be insisted on")
     budget = Budget()
@@ -129,7 +133,7 @@ def _allowed(known: Mapping[str, Tool], named: list[Any], mode: object, path: st
     names = [_named(entry) for entry in named]
     if missing := next((name for name in names if name not in known), None):
         raise unusable(path, f"there is no tool named {missing[:128]!r}")
-    return _chosen({name: known[name] for name in names}, mode, f"{path}.mode")
+    return _by_choice({name: known[name] for name in names}, mode, f"{path}.mode")
 
 
 def _named(entry: object) -> str:

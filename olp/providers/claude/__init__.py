@@ -1,7 +1,7 @@
 """Claude Code: `claude -p` with stream-json output.
 
-It is an agent with a shell, so every launch takes away its tools, settings and project files, and
-what it announces is checked as it answers.
+It is an agent with a shell, so every launch disables its tools, settings and project files, and the
+tools it announces are checked as it answers.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Claude:
 
 
 def _own(context: ProviderContext) -> dict[str, str]:
-    """What every process of this CLI gets from OLP."""
+    """Variables that every process of this CLI gets."""
     own = dict(QUIET)
     if context.config.login == "own":
         own["CLAUDE_CONFIG_DIR"] = context.own_home
@@ -102,8 +102,9 @@ def _own(context: ProviderContext) -> dict[str, str]:
 
 
 def _leaves(context: ProviderContext) -> tuple[str, ...]:
-    """A process enters itself in a list of those that run, and leaves that to the next one to clear
-    up if it is killed."""
+    """Files that a killed process leaves behind: its entry in the CLI's list of running sessions,
+    which the next one would have to clean up.
+    """
     home = context.own_home if context.config.login == "own" else f"{context.home}/.claude"
     home = context.config.env.get("CLAUDE_CONFIG_DIR", home)
     return (f"{home}/sessions/{{pid}}.*", "/tmp/cc-socks-{uid}/{pid}.sock")

@@ -1,7 +1,7 @@
-"""The client's tools, shown to Claude Code as an MCP server that stands in OLP's own session.
+"""The client's tools, offered to Claude Code as an MCP server inside OLP's session.
 
-The CLI asks for them in control requests. A call is left unanswered until the client has sent its
-result, in a request of its own, perhaps minutes later.
+The CLI sends MCP messages as control requests. A call stays unanswered until the client sends its
+result, in a later request, perhaps minutes later.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ _LONGEST = 128 - len(PREFIX)
 
 
 def names_of(tools: Sequence[Tool]) -> Names:
-    """How the model knows the client's tools."""
+    """The names under which the model sees the client's tools."""
     return Names(tools, longest=_LONGEST, prefix=PREFIX)
 
 
 _KEPT_CHARS = 500_000
-"""The most that the CLI can be told to leave of a result."""
+"""The largest result, in characters, that the CLI can be configured not to truncate."""
 
 MAX_RESULT_CHARS = 490_000
-"""Characters of a result that is handed over to a waiting call."""
+"""The largest result, in characters, that is passed to a waiting call."""
 
 
 _PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""Names of arguments that the vendor takes."""
+"""Argument names that the vendor accepts."""
 
 
-class _Asked(NamedTuple):
-    """A control request of the CLI's, and the number of the MCP request in it."""
+class _ControlRequest(NamedTuple):
+    """A control request of the CLI, and the id of the MCP request inside it."""
 
     id: str
     number: Any
 
 
 class Bridge:
-    """One conversation's tools and their open calls."""
+    """The tools of one conversation and their open calls."""
 
     def __init__(self, tools: Sequence[Tool], *, parallel: bool = True) -> None:
         self._tools = tools
         self.names = names_of(tools)
-        self.calls: OpenCalls[_Asked] = OpenCalls(parallel=parallel)
+        self.calls: OpenCalls[_ControlRequest] = OpenCalls(parallel=parallel)
 
     def answer(self, results: Sequence[Message]) -> list[Write]:
-        """Give the results to the open calls."""
+        """Pass the results to the open calls."""
         return [_reply(asked, _result(message)) for asked, message in self.calls.give(results)]
 
     def receive(self, request_id: str, request: Mapping[str, Any]) -> list[Write]:
-        """What is to be said to one control request of the CLI's."""
+        """The responses to one control request of the CLI."""
         message = request.get("message") or {}
         number = message.get("id")
         match message.get("method"):
@@ -69,21 +69,22 @@ class Bridge:
                     "serverInfo": {"name": SERVER, "version": "1"},
                 }
             case "tools/list":
-                result = {"tools": [self._described(tool) for tool in self._tools]}
+                result = {"tools": [self._definition(tool) for tool in self._tools]}
             case "tools/call":
                 return self._call(request_id, message)
             case _:
                 result = {}
-        return [_reply(_Asked(request_id, number), result)]
+        return [_reply(_ControlRequest(request_id, number), result)]
 
-    def _described(self, tool: Tool) -> dict[str, Any]:
+    def _definition(self, tool: Tool) -> dict[str, Any]:
         fits = is_sound(tool.parameters) and all(
             map(_PROPERTY.fullmatch, tool.parameters.get("properties") or ())
         )
         return {
             "name": self.names.outward(tool.name),
             **offered(tool, fits=fits),
-            # What only reads may be called beside others: so several calls arrive at once.
+            # Only read-only tools are called in parallel, so this lets several calls arrive at
+            # once.
             "annotations": {"readOnlyHint": True},
             "_meta": {"anthropic/maxResultSizeChars": _KEPT_CHARS},
         }
@@ -91,17 +92,20 @@ class Bridge:
     def _call(self, request_id: str, message: Mapping[str, Any]) -> list[Write]:
         params = message.get("params") or {}
         id = str((params.get("_meta") or {}).get("claudecode/toolUseId"))
-        asked = _Asked(request_id, message.get("id"))
+        asked = _ControlRequest(request_id, message.get("id"))
         return [_reply(one, _result(result)) for one, result in self.calls.asked(id, asked)]
 
 
 def takes_live(results: Sequence[Message]) -> bool:
-    """Whether the CLI hands these on as they are. It would cut a long one, and would write an image
-    into a file of the user's and tell the model where; as history, both go through untouched."""
+    """Whether the CLI passes these results on unchanged.
+
+    It would truncate a long one, and would write an image to a file of the user's and give the
+    model the path. As history both go through unchanged.
+    """
     return not any(len(m.text) > MAX_RESULT_CHARS or m.media for m in results)
 
 
-def _reply(asked: _Asked, result: Mapping[str, Any]) -> Write:
+def _reply(asked: _ControlRequest, result: Mapping[str, Any]) -> Write:
     answer = {"jsonrpc": "2.0", "id": asked.number, "result": result}
     response = {"mcp_response": answer}
     return json_line(

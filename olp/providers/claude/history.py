@@ -1,4 +1,4 @@
-"""A conversation as the lines that Claude Code reads: true turns of user and assistant."""
+"""A conversation as input lines for Claude Code, with real user and assistant turns."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 from olp.model import Media, Message, Request, Role, ToolCall
 from olp.providers.base import Write, json_line
 from olp.providers.shared.tool_names import Names, fitted
-from olp.providers.shared.transcript import told_call, told_result
+from olp.providers.shared.transcript import call_text, result_text
 from olp.providers.shared.wire import parse_line
 
 _LONGEST_ID = 64
 
-_NOTHING = re.compile(r"\s*(?:\{\s*\}|null)?\s*")
+_EMPTY = re.compile(r"\s*(?:\{\s*\}|null)?\s*")
 
 Line = tuple[Write, bool]
-"""A line, and whether the CLI has its say before the next may follow."""
+"""A line, and whether to wait for the CLI's result before writing the next one."""
 
 
 def lines_of(request: Request, turns: Sequence[Message], names: Names) -> list[Line]:
-    """`turns` as lines. The last one is to be answered, the others are to be known."""
-    # The vendor takes calls as such only beside tools that could be called.
+    """`turns` as input lines. The last one is to be answered, the others are history."""
+    # The vendor accepts tool calls in the history only if the request has tools.
     calls = bool(request.tools) or bool(request.format and request.format.schema)
-    said = list(_said(turns, names if calls else None))
+    entries = list(_role_contents(turns, names if calls else None))
     lines: list[Line] = []
-    for index, (role, content) in enumerate(said):
-        last = index == len(said) - 1
+    for index, (role, content) in enumerate(entries):
+        last = index == len(entries) - 1
         if role is Role.ASSISTANT:
             lines.append((json_line(_assistant(content)), False))
         else:
@@ -35,12 +35,12 @@ def lines_of(request: Request, turns: Sequence[Message], names: Names) -> list[L
     return lines
 
 
-def _said(turns: Sequence[Message], names: Names | None) -> Iterator[tuple[Role, Any]]:
-    """Who says what. Without `names` calls and results are told in words."""
+def _role_contents(turns: Sequence[Message], names: Names | None) -> Iterator[tuple[Role, Any]]:
+    """Role and content of each turn. Without `names`, calls and results are rendered as text."""
     for group in _groups(turns):
         first = group[0]
         if first.role is Role.ASSISTANT:
-            yield Role.ASSISTANT, _spoken(first, names)
+            yield Role.ASSISTANT, _assistant_blocks(first, names)
         elif len(group) == 1 and first.role is not Role.TOOL and isinstance(first.content, str):
             yield Role.USER, first.content
         else:
@@ -48,7 +48,7 @@ def _said(turns: Sequence[Message], names: Names | None) -> Iterator[tuple[Role,
 
 
 def _groups(turns: Sequence[Message]) -> list[list[Message]]:
-    """The results of calls, and what the user says right after them, are one turn."""
+    """Group the turns: results of calls and the user message right after them are one turn."""
     groups: list[list[Message]] = []
     for turn in turns:
         can_resume = groups and groups[-1][-1].role is Role.TOOL
@@ -59,18 +59,18 @@ def _groups(turns: Sequence[Message]) -> list[list[Message]]:
     return groups
 
 
-def _spoken(turn: Message, names: Names | None) -> list[dict[str, Any]]:
-    said = [turn.text] if turn.text.strip() or not turn.calls else []
+def _assistant_blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
+    texts = [turn.text] if turn.text.strip() or not turn.calls else []
     if names is None:
-        said += [told_call(call) for call in turn.calls]
-        return [{"type": "text", "text": text} for text in said]
+        texts += [call_text(call) for call in turn.calls]
+        return [{"type": "text", "text": text} for text in texts]
     return [
-        *({"type": "text", "text": text} for text in said),
-        *(_use(call, names) for call in turn.calls),
+        *({"type": "text", "text": text} for text in texts),
+        *(_tool_use(call, names) for call in turn.calls),
     ]
 
 
-def _use(call: ToolCall, names: Names) -> dict[str, Any]:
+def _tool_use(call: ToolCall, names: Names) -> dict[str, Any]:
     return {
         "type": "tool_use",
         "id": fitted(call.id, _LONGEST_ID),
@@ -80,15 +80,16 @@ def _use(call: ToolCall, names: Names) -> dict[str, Any]:
 
 
 def _input(arguments: str) -> dict[str, Any]:
-    """The vendor takes nothing but an object. What a model wrote instead is told as it was, so that
-    it can see what it did."""
-    told = parse_line(arguments)
-    return told if told or _NOTHING.fullmatch(arguments) else {"unparsed_arguments": arguments}
+    """The arguments as an object, which is all the vendor accepts. Anything else a model wrote is
+    wrapped as it is, so that the model can see its mistake.
+    """
+    parsed = parse_line(arguments)
+    return parsed if parsed or _EMPTY.fullmatch(arguments) else {"unparsed_arguments": arguments}
 
 
 def _blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
     if turn.role is Role.TOOL and names is None:
-        return [{"type": "text", "text": told_result(turn)}, *map(block, turn.media)]
+        return [{"type": "text", "text": result_text(turn)}, *map(block, turn.media)]
     inner = [block(part) for part in turn.parts if part]
     if turn.role is not Role.TOOL:
         return inner
@@ -97,7 +98,7 @@ def _blocks(turn: Message, names: Names | None) -> list[dict[str, Any]]:
 
 
 def block(part: str | Media) -> dict[str, Any]:
-    """A part of a message as the vendor's API has it."""
+    """A part of a message as a content block of the vendor's API."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     source = {"type": "base64", "media_type": part.media_type, "data": part.data}
@@ -110,7 +111,7 @@ def _user(content: Any, *, answer: bool) -> dict[str, Any]:
         "message": {"role": "user", "content": content},
         "parent_tool_use_id": None,
         "session_id": "default",
-        # Written by a program: neither a leading slash nor an @path in it is a command.
+        # Marks the line as composed by a program: no leading slash or @path in it is a command.
         "client_composed": True,
     }
     return message if answer else {**message, "shouldQuery": False}

@@ -1,4 +1,4 @@
-"""What is known of Claude Code: how it is made safe and lean."""
+"""Static facts about Claude Code, and the settings that make it safe and lean."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FLAGS = (
 
 QUIET = {
     "CLAUDE_CODE_MAX_RETRIES": "0",
-    "MAX_STRUCTURED_OUTPUT_RETRIES": "1",  # counts the first one, too
+    "MAX_STRUCTURED_OUTPUT_RETRIES": "1",  # includes the first attempt
     "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_FALLBACK": "1",
@@ -56,15 +56,17 @@ QUIET = {
 }
 
 ELSEWHERE = {"CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1"}
-"""Where the owner gave another address than the vendor's own: on a 400 that it does not know, the
-CLI would ask there again, leaving out one of its betas each time."""
+"""Set when the owner configured another base URL: on an unknown 400 the CLI would ask that endpoint
+again, dropping one of its betas each time.
+"""
 
 PLACES = {
     **dict.fromkeys(("TMPDIR", "CLAUDE_CODE_TMPDIR", "XDG_RUNTIME_DIR"), PRIVATE_DIR),
     "CLAUDE_CODE_PLUGIN_CACHE_DIR": f"{PRIVATE_DIR}/plugins",
 }
-"""Temporary files, the store of plugins, and the socket on which a process takes messages of its
-user's other ones: in the private folder, where nobody else looks and which goes with it."""
+"""Temporary files, the plugin store, and the socket on which a process takes messages from other
+processes of its user. All lie in the run folder, which is private and deleted afterwards.
+"""
 
 _DAY_MS = "86400000"
 
@@ -79,17 +81,18 @@ BRIDGE = {
     "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT": _DAY_MS,
     "MCP_TOOL_TIMEOUT": _DAY_MS,
 }
-"""The client's tools as they are: neither their texts nor their results are cut or put into files,
-and a call waits for as long as OLP does."""
+"""Settings for the client's tools: descriptions and results are neither truncated nor moved to
+files, and a call may wait as long as OLP does.
+"""
 
 MAX_SCHEMA_ARG = 32_000
-"""Bytes of a JSON Schema that may stand in argv, well under Linux's 128 KiB for one argument."""
+"""Bytes of a JSON Schema passed in argv, well under Linux's 128 KiB limit for one argument."""
 
 SCHEMA_TOOL = "StructuredOutput"
 
 
 def usage_of(usage: Mapping[str, Any], cost: float | None = None) -> Usage:
-    """The tokens that a message or a result tells of."""
+    """Token counts from a `usage` object of a message or a result."""
     cached = count(usage.get("cache_read_input_tokens"))
     written = count(usage.get("cache_creation_input_tokens"))
     return Usage(

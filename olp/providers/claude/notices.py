@@ -1,9 +1,9 @@
-"""What Claude Code's failures say, in its own words and its vendor's.
+"""Patterns for Claude Code's error texts, its own and its vendor's.
 
-The wordings change from version to version and the old ones stay in use, so this lists all that
-are known since 2.0. An account's state may come as an HTTP 400, and then as `API Error: 400` with
-the vendor's JSON: `words_of` takes the sentence out, so that a pattern may insist on its beginning.
-That matters, since an answer may speak of limits too.
+The wordings change between versions and old ones stay in use, so this lists all that are known
+since 2.0. An account's state may come as an HTTP 400, formatted as `API Error: 400` with the
+vendor's JSON; `words_of` extracts the sentence, so that a pattern can be anchored at its beginning.
+The anchor matters because an answer may talk about limits too.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ KINDS = {
 }
 
 MODEL_LIMITS = ("seven_day_opus", "seven_day_sonnet", "seven_day_overage_included")
-"""Kinds of the vendor's windows that are one model's; the last one is Fable's."""
+"""Window kinds (`rateLimitType`) that limit a single model; the last one is Fable's."""
 
 CODES = {
     "usage_limit_reached": _Q,
@@ -107,7 +107,7 @@ CODES = {
     "gateway_signin_required": _A,
     "gateway_session_expired": _A,
 }
-"""What the CLI's own code for a failure (`api_error`) means, where it has one."""
+"""The meaning of the CLI's own failure code (`api_error`), where it sends one."""
 
 _MODEL = r"(?:claude )?(?:opus|sonnet|haiku|fable|mythos)(?: [\d.]+)?"
 
@@ -122,38 +122,41 @@ _OF_LARGE_REQUESTS = re.compile(r"long context|\b1m context", re.IGNORECASE)
 _PREFIX = re.compile(r"^\s*api error:?\s*(?:\(?\d{3}\)?:?\s*)?", re.IGNORECASE)
 
 
-def words_of(said: str) -> str:
-    """The sentence in an error text: without `API Error: 400`, and out of the vendor's JSON. A text
-    of which nothing else would be left stays as it is."""
-    said = said[:LOOKED_AT]
-    bare = plain(_PREFIX.sub("", said))
-    return bare if bare.strip() and not said.lower().startswith("api error: 5") else said
+def words_of(message: str) -> str:
+    """The sentence in an error text: without `API Error: 400` and the vendor's JSON. A text that
+    would be empty otherwise stays as it is.
+    """
+    message = message[:LOOKED_AT]
+    bare = plain(_PREFIX.sub("", message))
+    return bare if bare.strip() and not message.lower().startswith("api error: 5") else message
 
 
 def names_a_model(words: str) -> bool:
-    """Whether a limit is one model's: the plan's other models may be asked."""
+    """Whether a limit is for one model only, so that the plan's other models can be used."""
     return _OF_A_MODEL.search(words.replace("\u2019", "'")) is not None
 
 
 def of_large_requests(words: str) -> bool:
-    """Whether a limit is of requests with a long context: smaller ones may be asked."""
+    """Whether a limit is for long-context requests only, so that smaller ones can be sent."""
     return _OF_LARGE_REQUESTS.search(words) is not None
 
 
 _UNASKED = re.compile(r"couldn't (confirm|check)|unable to validate|network error", re.IGNORECASE)
 
 
-def refused_model(said: str) -> Failed:
-    """What it means that the CLI did not take a model. It asks its vendor about a name that it does
-    not know, and that question can fail like any other."""
-    words = words_of(said).replace("\u2019", "'")
-    status = http_status(said)
+def refused_model(message: str) -> Failed:
+    """The failure for a rejected `set_model`.
+
+    The CLI asks its vendor about a name it does not know, and that request can fail like any other.
+    """
+    words = words_of(message).replace("\u2019", "'")
+    status = http_status(message)
     error_code = classify(words, PATTERNS) or by_status(status)
     if error_code is None and (_UNASKED.search(words) or is_transport_fault(words)):
         error_code = ErrorCode.SPAWN_FAILED
     return Failed(
         error_code or ErrorCode.MODEL_NOT_FOUND,
-        login_hint(INFO) if error_code is _A else said or "the CLI did not take the model",
+        login_hint(INFO) if error_code is _A else message or "the CLI did not take the model",
         status,
         model_limit=names_a_model(words),
     )

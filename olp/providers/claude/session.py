@@ -1,9 +1,9 @@
-"""Claude Code as a process that waits for its request.
+"""Claude Code as a warm process.
 
 It is started with stream-json on standard input and nothing of a request in its arguments; system
-prompt, model, schema and limits come by its control protocol. Earlier turns reach the model as
-true turns, one at a time: a user turn that is not to be answered ends with a `result` of no turns,
-and only then may the next line be written, or their order is lost.
+prompt, model, schema and limits are set through its control protocol. Earlier turns are sent as
+real turns, one at a time: a user turn that is not to be answered ends with a `result` with zero
+turns, and only then may the next line be written, or the order is lost.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ _PING, _MODEL = "olp-ping", "olp-model"
 
 
 Parser = Callable[[bool, datetime, Names, bool], Driver]
-"""Makes the parser of one answer, given whether it is structured, the local time, the names of the
-client's tools, and whether it goes on after the results of such tools."""
+"""Factory for the driver of one answer. Arguments: whether it is structured, the local time, the
+names of the client's tools, and whether it continues after results of such tools.
+"""
 
 
 class ClaudeSession:
-    """The protocol of one such process. `parser` reads the answers, as in a one-shot run."""
+    """The protocol of one warm process. `parser` creates the driver of each answer, as in a
+    one-shot run.
+    """
 
     reusable = False
     keeps_max_tokens = True
@@ -52,7 +55,7 @@ class ClaudeSession:
         self._parser = parser
         self._turn: Driver | None = None
         self._history: deque[tuple[Write, bool]] = deque()
-        self._waits = False
+        self._awaiting_result = False
         self._cost = 0.0
         self._bridge = Bridge(())
 
@@ -62,16 +65,16 @@ class ClaudeSession:
         return bool(self._bridge.calls) and self._turn is None
 
     def can_resume(self, request: Request) -> bool:
-        """With what can be handed over, and such as the CLI hands on as it is."""
+        """Whether the new messages can be passed on, unchanged if they are tool results."""
         latest, parked = request.latest, self.parked
         return fits(latest, parked=parked) and (not parked or takes_live(latest))
 
     def takes(self, request: Request, model: str) -> bool:
-        """Everything but a conversation that the assistant is to go on with."""
+        """Everything but a request to continue an assistant message."""
         return request.asks
 
     def opening_s(self, request: Request) -> float | None:
-        """The vendor's own first word is passed on at once."""
+        """The CLI forwards the vendor's first event at once."""
         return OPENING_S
 
     def start(self) -> Sequence[Step]:
@@ -87,8 +90,8 @@ class ClaudeSession:
             initialize["sdkMcpServers"] = [SERVER]
         self._bridge = Bridge(request.tools, parallel=request.parallel_calls)
         settings = _settings(request, model)
-        # Last, and nothing of the request is told before the CLI has taken the model: it goes on
-        # with another one where it was refused.
+        # `set_model` comes last, and nothing of the conversation is sent before it succeeded:
+        # the CLI would go on with another model if it was rejected.
         steps = [
             control("olp-initialize", **initialize),
             control("olp-settings", subtype="apply_flag_settings", settings=settings),
@@ -105,70 +108,70 @@ class ClaudeSession:
         if parked:
             return self._bridge.answer(request.latest)
         self._history = deque(lines_of(request, request.latest, self._bridge.names))
-        return self._next()
+        return self._next_lines()
 
     def interrupt(self) -> Sequence[Step]:
         return [control("olp-interrupt", subtype="interrupt")]
 
-    def _next(self) -> list[Step]:
-        """The lines that may be written before the CLI has to have its say."""
+    def _next_lines(self) -> list[Step]:
+        """The lines that may be written before the CLI has to respond."""
         steps: list[Step] = []
-        self._waits = False
-        while self._history and not self._waits:
-            write, self._waits = self._history.popleft()
+        self._awaiting_result = False
+        while self._history and not self._awaiting_result:
+            write, self._awaiting_result = self._history.popleft()
             steps.append(write)
         return steps
 
     def receive(self, line: str) -> Sequence[Step]:
         message = parse_line(line)
         if message.get("type") == "control_response":
-            return self._controlled(table(message.get("response")))
+            return self._control_response(table(message.get("response")))
         if message.get("type") == "control_request":
-            return self._asked(message)
+            return self._control_request(message)
         if self._turn is None:
-            return self._unasked(message) if self.parked else []
-        if self._waits:
+            return self._unrequested(message) if self.parked else []
+        if self._awaiting_result:
             quiet = message.get("type") == "result" and message.get("num_turns") == 0
-            return self._next() if quiet and not message.get("is_error") else []
-        return self._told(self._turn.receive(line))
+            return self._next_lines() if quiet and not message.get("is_error") else []
+        return self._emit(self._turn.receive(line))
 
-    def _unasked(self, message: Mapping[str, Any]) -> Sequence[Step]:
-        """Nobody has asked for more, and the CLI goes on: it has answered a call by itself."""
+    def _unrequested(self, message: Mapping[str, Any]) -> Sequence[Step]:
+        """Fail if the CLI continues without a request: it has answered a call by itself."""
         begins = table(message.get("event")).get("type") == "message_start"
         if begins or message.get("type") == "result" or message.get("subtype") == "api_retry":
             return [ended("claude", "went on by itself"), Halt()]
         return []
 
-    def _controlled(self, response: Mapping[str, Any]) -> Sequence[Step]:
+    def _control_response(self, response: Mapping[str, Any]) -> Sequence[Step]:
         match response.get("request_id"), response.get("subtype"):
             case str(id), _ if id == _PING:
                 return [Ready()]
             case str(id), "error" if id == _MODEL:
-                return self._told([refused_model(text(response.get("error")) or "")])
+                return self._emit([refused_model(text(response.get("error")) or "")])
             case str(id), _ if id == _MODEL and self._turn is not None:
-                return self._next()
+                return self._next_lines()
             case "olp-interrupt", _:
                 return []
             case _, "error":
-                said = text(response.get("error")) or "no reason given"
-                return self._told([Failed(ErrorCode.SPAWN_FAILED, said)])
+                reason = text(response.get("error")) or "no reason given"
+                return self._emit([Failed(ErrorCode.SPAWN_FAILED, reason)])
         return []
 
-    def _asked(self, message: Mapping[str, Any]) -> Sequence[Step]:
+    def _control_request(self, message: Mapping[str, Any]) -> Sequence[Step]:
         request = table(message.get("request"))
         if request.get("subtype") == "mcp_message" and request.get("server_name") == SERVER:
             return self._bridge.receive(str(message.get("request_id")), request)
-        return self._told([ended("claude", f"asked for {request.get('subtype')}")])
+        return self._emit([ended("claude", f"asked for {request.get('subtype')}")])
 
-    def _told(self, steps: Sequence[Step]) -> Sequence[Step]:
+    def _emit(self, steps: Sequence[Step]) -> Sequence[Step]:
         steps = [self._own_cost(step) if isinstance(step, Usage) else step for step in steps]
-        steps = self._bridge.calls.told(steps)
+        steps = self._bridge.calls.track(steps)
         if any(isinstance(step, Done | Failed) for step in steps):
             self._turn = None
         return steps
 
     def _own_cost(self, usage: Usage) -> Usage:
-        """The CLI tells the cost of all that its process did; the difference is this answer's."""
+        """The CLI reports the total cost of its process; the difference is this answer's."""
         if usage.cost is None:
             return usage
         cost, self._cost = usage.cost - self._cost, usage.cost
@@ -182,7 +185,7 @@ class ClaudeSession:
 
 def _settings(request: Request, model: str) -> dict[str, Any]:
     settings: dict[str, Any] = {}
-    # The CLI asks its vendor "Hi" of a model that it does not know, unless that is an option here.
+    # Without this, the CLI sends a "Hi" to the vendor to test a model that it does not know.
     env = {"ANTHROPIC_CUSTOM_MODEL_OPTION": model}
     if request.max_tokens is not None:
         env["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(request.max_tokens)

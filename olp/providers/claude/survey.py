@@ -1,7 +1,7 @@
-"""What Claude Code tells of itself without a request to the vendor's models.
+"""Query Claude Code without a request to the vendor's models.
 
-Its control protocol answers `initialize` with the models it can ask for, and `get_usage` with what
-is left of the plan.
+Its control protocol answers `initialize` with the available models, and `get_usage` with the
+remaining quota of the plan.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SurveyDriver:
     """The protocol of one survey."""
 
     def __init__(self) -> None:
-        self._waiting = {_INITIALIZE, _USAGE}
+        self._pending = {_INITIALIZE, _USAGE}
 
     def start(self) -> Sequence[Step]:
         return [
@@ -45,29 +45,29 @@ class SurveyDriver:
         if message.get("type") != "control_response":
             return []
         response = table(message.get("response"))
-        told = table(response.get("response"))
+        body = table(response.get("response"))
         request_id = text(response.get("request_id")) or ""
-        self._waiting.discard(request_id)
+        self._pending.discard(request_id)
         events: list[Step] = []
-        if request_id == _INITIALIZE and (models := _models(told)):
+        if request_id == _INITIALIZE and (models := _models(body)):
             events.append(Listed(models))
-        if request_id == _USAGE and (windows := _windows(told)):
+        if request_id == _USAGE and (windows := _windows(body)):
             events.append(Quota(windows))
-        return events if self._waiting else [*events, CloseInput(), Done()]
+        return events if self._pending else [*events, CloseInput(), Done()]
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         return [Failed(ErrorCode.SPAWN_FAILED, exit.told("claude"))]
 
 
-def _models(told: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names as `--model` takes them; the one called `default` is whichever the login may use."""
-    models = rows(told.get("models"))
+def _models(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Model names as `--model` takes them, without the alias `default`."""
+    models = rows(body.get("models"))
     named = [text(model.get(key)) for key in ("value", "resolvedModel") for model in models]
     return tuple(dict.fromkeys(name for name in named if name and name != "default"))
 
 
-def _windows(told: Mapping[str, Any]) -> tuple[Window, ...]:
-    limits = table(told.get("rate_limits"))
+def _windows(body: Mapping[str, Any]) -> tuple[Window, ...]:
+    limits = table(body.get("rate_limits"))
     found = [
         _window("credits" if name == "extra_usage" else name, limit, limit.get("utilization"))
         for name, limit in limits.items()
@@ -89,8 +89,8 @@ def _window(
     return Window(name, share, _epoch(limit.get("resets_at")), model)
 
 
-def _epoch(told: object) -> float | None:
+def _epoch(value: object) -> float | None:
     try:
-        return moment(datetime.fromisoformat(text(told) or "").timestamp())
+        return moment(datetime.fromisoformat(text(value) or "").timestamp())
     except (ValueError, OverflowError, OSError):
         return None

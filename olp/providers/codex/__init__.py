@@ -1,8 +1,8 @@
 """OpenAI Codex: `codex exec --json`, and `codex app-server`.
 
-Even its read-only sandbox runs commands, so every feature with hands is switched off one by one,
-and any item of a kind that is not text ends the process. It runs in a private CODEX_HOME: an
-AGENTS.md of the user's own would otherwise go to the vendor with every request.
+Even its read-only sandbox runs commands, so every feature that can act is disabled by name, and any
+item other than text ends the process. It runs in a private CODEX_HOME: the user's own AGENTS.md
+would otherwise be sent to the vendor with every request.
 """
 
 from __future__ import annotations
@@ -140,16 +140,17 @@ def _environment(context: ProviderContext) -> dict[str, str]:
 
 
 def _catalogue(context: ProviderContext) -> tuple[str, ...]:
-    """The argument that gives the CLI its own list of models without their tools. Some models
-    insist on a harness of tools otherwise, at 20 kB a request."""
+    """The argument that gives the CLI its own model list with the built-in tools removed. Some
+    models otherwise require a set of tools that adds 20 kB to each request.
+    """
     path = context.kept.get(CATALOGUE)
     return ("-c", f"model_catalog_json={json.dumps(path)}") if path else ()
 
 
 def _links(context: ProviderContext) -> dict[str, str]:
     own = context.config.login == "own"
-    theirs = context.environ.get("CODEX_HOME") or f"{context.home}/.codex"
-    return {"home/auth.json": f"{context.own_home if own else theirs}/auth.json"}
+    shared = context.environ.get("CODEX_HOME") or f"{context.home}/.codex"
+    return {"home/auth.json": f"{context.own_home if own else shared}/auth.json"}
 
 
 PROVIDER = Codex()

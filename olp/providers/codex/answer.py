@@ -1,11 +1,11 @@
-"""What `codex exec` says, from its first line to its last.
+"""The output protocol of `codex exec`.
 
-It streams no text: the answer comes as one item, and of several the last is the answer; what stood
-before it is commentary, which a client gets as reasoning. The answer is final at `turn.completed`,
-although the process may stay for seconds.
+It does not stream text: messages come as whole items, of which the last is the answer; earlier ones
+are commentary and are passed on as reasoning. The answer is final at `turn.completed`, although the
+process may stay alive for seconds.
 
-It tells nothing of a call of a tool that is not there, nor of the vendor's answers as such: a
-model that calls so is asked again and again, unseen. Only what it says between two calls shows.
+It reports neither calls of unknown tools nor the vendor's single responses: a model that makes such
+calls is asked again and again, invisibly. Only messages between two calls show it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ from typing import Any
 
 from olp.events import Done, ErrorCode, Event, Failed, Reasoning, Started, Text, Usage
 from olp.providers.base import CloseInput, Exit, Halt, Step, Write, tried
-from olp.providers.codex.failures import announces_retry, knows, retried, unfinished
+from olp.providers.codex.failures import (
+    announces_retry,
+    failure_events,
+    is_known_error,
+    retry_events,
+)
 from olp.providers.shared.notices import LOOKED_AT
 from olp.providers.shared.wire import count, parse_line, table, text
 
 _HARMLESS_ITEMS = ("agent_message", "reasoning", "error", "todo_list")
 
 _MESSAGES = 5
-"""Messages of one answer, commentary and all. A model without tools has no reason for more, nor for
-the same one twice: the CLI asks it again and again."""
+"""The most messages in one answer, commentary included. A model without tools has no reason for
+more, nor for repeating one: the CLI is then asking its vendor again and again.
+"""
 
 _REROUTED = re.compile(r"^model rerouted: \S+ -> (\S+)")
 
@@ -38,7 +44,7 @@ class Driver:
         self._now = now
         self._answer: str | None = None
         self._messages = 0
-        self._noticed = ""
+        self._last_error = ""
 
     def start(self) -> Sequence[Step]:
         return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
@@ -52,69 +58,72 @@ class Driver:
                 usage = _usage(table(message.get("usage")))
                 return [*self._take_answer(), usage, Done()]
             case "turn.failed":
-                return self._failed(text(table(message.get("error")).get("message")) or "")
+                return self._failure(text(table(message.get("error")).get("message")) or "")
             case "error":
-                return self._notice(text(message.get("message")) or "")
+                return self._error(text(message.get("message")) or "")
             case _:
                 return []
 
     def exited(self, exit: Exit) -> Sequence[Event]:
-        """It died without a last word. What it told of its vendor is why, and else its answer may
-        be whole."""
-        told = exit.told("codex")
-        for said in (self._noticed, told):
-            if knows(said, log=said is told):
-                return self._failed(said)
-        return [*self._take_answer(), Failed(ErrorCode.SPAWN_FAILED, told)]
+        """The process exited without `turn.completed`.
+
+        A failure that it reported before is the cause; otherwise the answer so far may be complete.
+        """
+        exit_error = exit.told("codex")
+        for error in (self._last_error, exit_error):
+            if is_known_error(error, log=error is exit_error):
+                return self._failure(error)
+        return [*self._take_answer(), Failed(ErrorCode.SPAWN_FAILED, exit_error)]
 
     def _item(self, moment: str, item: Mapping[str, Any]) -> Sequence[Step]:
-        kind, said = item.get("type"), text(item.get("text")) or ""
+        kind, content = item.get("type"), text(item.get("text")) or ""
         if kind not in _HARMLESS_ITEMS:
             return [tried("codex", str(kind)), Halt()]
         if kind == "error":
-            return self._warned(text(item.get("message")) or "")
-        # All lines before are of the CLI itself: the vendor may not even have been reached.
+            return self._warning(text(item.get("message")) or "")
+        # Earlier lines come from the CLI itself: the vendor may not have been reached yet.
         first = [Started()] if kind in ("agent_message", "reasoning") else []
         if moment != "item.completed":
             return first
         if kind == "reasoning":
-            return [*first, Reasoning(said)]
-        return [*first, *self._message(said)] if kind == "agent_message" else []
+            return [*first, Reasoning(content)]
+        return [*first, *self._message(content)] if kind == "agent_message" else []
 
-    def _message(self, said: str) -> Sequence[Step]:
+    def _message(self, content: str) -> Sequence[Step]:
         self._messages += 1
-        if self._messages > _MESSAGES or (said and said == self._answer):
+        if self._messages > _MESSAGES or (content and content == self._answer):
             what = "codex asked its vendor again and again; OLP ended it"
             return [Failed(ErrorCode.SPAWN_FAILED, what, by_model=True), Halt()]
-        commentary, self._answer = self._answer, said
+        commentary, self._answer = self._answer, content
         return [Reasoning(commentary)] if commentary else []
 
     def _take_answer(self) -> list[Event]:
         answer, self._answer = self._answer, None
         return [Text(answer)] if answer else []
 
-    def _warned(self, said: str) -> Sequence[Step]:
-        """An item of kind `error` is a warning."""
-        if rerouted := _REROUTED.search(said):
+    def _warning(self, message: str) -> Sequence[Step]:
+        """An item of type `error` is a warning."""
+        if rerouted := _REROUTED.search(message):
             return [Started(rerouted[1])]
-        return self._retried(said) if announces_retry(said) else []
+        return self._retry(message) if announces_retry(message) else []
 
-    def _notice(self, said: str) -> Sequence[Step]:
-        """Told again by `turn.failed`, unless the CLI means to ask its vendor once more."""
-        if announces_retry(said):
-            return self._retried(said)
-        self._noticed = said[:LOOKED_AT]
+    def _error(self, message: str) -> Sequence[Step]:
+        """An `error` line. It is repeated in `turn.failed`, unless the CLI is about to retry."""
+        if announces_retry(message):
+            return self._retry(message)
+        self._last_error = message[:LOOKED_AT]
         return []
 
-    def _retried(self, said: str) -> Sequence[Event]:
-        return self._ended(retried(said, self._now, spoke=self._answer is not None))
+    def _retry(self, message: str) -> Sequence[Event]:
+        return self._with_answer(retry_events(message, self._now, spoke=self._answer is not None))
 
-    def _failed(self, said: str) -> Sequence[Event]:
-        return self._ended(unfinished(said, self._now, spoke=self._answer is not None))
+    def _failure(self, message: str) -> Sequence[Event]:
+        return self._with_answer(failure_events(message, self._now, spoke=self._answer is not None))
 
-    def _ended(self, end: Sequence[Event]) -> Sequence[Event]:
-        """With the answer before it, where that goes to the client: what the vendor cut or refused
-        does, what broke off does not."""
+    def _with_answer(self, end: Sequence[Event]) -> Sequence[Event]:
+        """Put the answer so far before `end`, if the turn was cut by a limit or refused; after a
+        failure it is dropped.
+        """
         return [*self._take_answer(), *end] if isinstance(end[-1], Done) else end
 
 

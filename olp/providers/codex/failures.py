@@ -1,8 +1,8 @@
-"""What Codex says when the vendor did not complete an answer, and what that means.
+"""Codex's error codes and texts, and how a turn ends that the vendor did not complete.
 
-The app-server tells most failures in a code. `codex exec` has nothing but words, and for some codes
-those are the vendor's own sentence. A refusal is an answer of its own kind: it ends the turn in the
-vendor's words, and no other hop is asked.
+The app-server sends a code for most failures; `codex exec` sends only text, for some codes the
+vendor's own sentence. A refusal is an answer of its own kind: it ends the turn with the vendor's
+text, and no other hop is tried.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from olp.providers.shared.wire import parse_line, table, text
 REFUSALS = frozenset(
     {"cyberPolicy", "bioPolicy", "misalignmentPolicyViolation", "inferenceHookDenied"}
 )
-"""Codes that say: the vendor, or the workspace's own rule there, refuses what was asked."""
+"""Codes for a refusal by the vendor's policy, or by a rule of the user's workspace there."""
 
 CODES: Mapping[str, ErrorCode | None] = {
     "usageLimitExceeded": ErrorCode.QUOTA_EXHAUSTED,
@@ -55,7 +55,7 @@ CODES: Mapping[str, ErrorCode | None] = {
     "responseTooManyFailedAttempts": None,
     "other": None,
 }
-"""What each code means; None where the status or the words that come with it say it."""
+"""The meaning of each code; None where it depends on the status or the text sent with it."""
 
 PATTERNS: Patterns = (
     (r"you've (hit|reached) your (workspace )?(usage|credit) limit", ErrorCode.QUOTA_EXHAUSTED),
@@ -96,7 +96,7 @@ _REFUSED = re.compile(
     r"|inference hook (blocked|denied)|^invalid prompt\b|^invalid request\.$",
     re.IGNORECASE,
 )
-"""Words in which the vendor refuses, and those that the CLI puts where the vendor gave none."""
+"""Refusal texts of the vendor, and those the CLI substitutes where the vendor sent none."""
 
 _INCOMPLETE = re.compile(
     r"incomplete response returned, reason: (max_output_tokens|content_filter)", re.IGNORECASE
@@ -107,43 +107,49 @@ _PAGE = re.compile(r"<(?:!doctype|html)\b.*", re.IGNORECASE | re.DOTALL)
 _TITLE = re.compile(r"<title>\s*(.*?)\s*</title>", re.IGNORECASE | re.DOTALL)
 
 
-def announces_retry(said: str) -> bool:
-    """Whether the CLI says that it asks its vendor once more."""
-    return _RETRY.match(said) is not None
+def announces_retry(message: str) -> bool:
+    """Whether the CLI reports that it is about to ask its vendor again."""
+    return _RETRY.match(message) is not None
 
 
-def knows(said: str, *, log: bool = False) -> bool:
-    """Whether these are words of Codex's that say what went wrong. In its `log` it also tells of
-    connections that have nothing to do with the answer."""
-    found = classify(said, PATTERNS)
+def is_known_error(message: str, *, log: bool = False) -> bool:
+    """Whether `message` is a known error or refusal text of Codex.
+
+    With `log` it is standard error, in which connection errors may be unrelated and are ignored.
+    """
+    found = classify(message, PATTERNS)
     elsewhere = log and found in (ErrorCode.SPAWN_FAILED, ErrorCode.VENDOR_CUT)
-    return (found is not None and not elsewhere) or _refuses(said)
+    return (found is not None and not elsewhere) or _is_refusal(message)
 
 
-def unfinished(
-    said: str, now: datetime, *, info: object = None, spoke: bool = False
+def failure_events(
+    message: str, now: datetime, *, info: object = None, spoke: bool = False
 ) -> list[Event]:
-    """How a turn ends that the vendor did not complete: cut by a limit, refused, or failed. `said`
-    and `info` are the CLI's words and its code; `spoke` says whether text was told before. A broken
-    connection is an answer that broke off if so, and may not be taken for a whole one."""
-    name, status = _coded(info)
-    if cut := _INCOMPLETE.search(said):
+    """How a turn ends that the vendor did not complete: cut by a limit, refused, or failed.
+
+    `message` and `info` are the CLI's error text and code (`codexErrorInfo`). `spoke` says that
+    text was sent before: a broken connection then becomes VENDOR_CUT, since the answer is cut.
+    """
+    name, status = _parse_info(info)
+    if cut := _INCOMPLETE.search(message):
         by_limit = cut[1].lower() == "max_output_tokens"
         return [Done(Finish.LENGTH if by_limit else Finish.CONTENT_FILTER)]
-    if name in REFUSALS or _refuses(said):
-        words = [] if spoke else [Text(plain(said))]
+    if name in REFUSALS or _is_refusal(message):
+        words = [] if spoke else [Text(plain(message))]
         return [*words, Done(Finish.CONTENT_FILTER)]
-    failed = _failed(said, CODES.get(name), status or http_status(said), now)
+    failed = _failure(message, CODES.get(name), status or http_status(message), now)
     if spoke and failed.code is ErrorCode.SPAWN_FAILED:
         failed = replace(failed, code=ErrorCode.VENDOR_CUT)
     return [failed]
 
 
-def retried(said: str, now: datetime, *, spoke: bool = False) -> list[Event]:
-    """How a turn ends in which the CLI means to ask its vendor once more, because of what is
-    `said`. That is never a request which the vendor refused, whatever status there is: a proxy that
-    does not know its kind of connection answers 404."""
-    events = unfinished(said, now, spoke=spoke)
+def retry_events(message: str, now: datetime, *, spoke: bool = False) -> list[Event]:
+    """How a turn ends when the CLI is about to retry because of `message`.
+
+    Whatever the status, this is never a request that the vendor rejected: a proxy that does not
+    support WebSockets answers 404.
+    """
+    events = failure_events(message, now, spoke=spoke)
     reason = ErrorCode.VENDOR_CUT if spoke else ErrorCode.SPAWN_FAILED
     return [
         replace(event, code=reason)
@@ -153,8 +159,8 @@ def retried(said: str, now: datetime, *, spoke: bool = False) -> list[Event]:
     ]
 
 
-def _coded(info: object) -> tuple[str, int | None]:
-    """The app-server's code, and the vendor's status that some have with them."""
+def _parse_info(info: object) -> tuple[str, int | None]:
+    """The app-server's error code, and the HTTP status that comes with some of them."""
     if isinstance(info, str):
         return info, None
     name, more = next(iter(table(info).items()), ("", None))
@@ -162,56 +168,58 @@ def _coded(info: object) -> tuple[str, int | None]:
     return name, status if isinstance(status, int) and 100 <= status <= 599 else None
 
 
-def _refuses(said: str) -> bool:
-    """Whether these are words of a refusal, alone or in the JSON of one. Where a status or another
-    failure is named, such words are not what it is about."""
-    named = http_status(said) is not None or classify(said, PATTERNS) is not None
-    return not named and _REFUSED.search(plain(said)) is not None
+def _is_refusal(message: str) -> bool:
+    """Whether `message` is a refusal, as plain text or inside JSON. A text that names a status or
+    matches another failure is not.
+    """
+    named = http_status(message) is not None or classify(message, PATTERNS) is not None
+    return not named and _REFUSED.search(plain(message)) is not None
 
 
-def _failed(said: str, known: ErrorCode | None, status: int | None, now: datetime) -> Failed:
-    error_code = _error_code(said, known, status)
+def _failure(message: str, known: ErrorCode | None, status: int | None, now: datetime) -> Failed:
+    error_code = _error_code(message, known, status)
     limited = error_code in (ErrorCode.QUOTA_EXHAUSTED, ErrorCode.RATE_LIMITED)
     auth = error_code is ErrorCode.AUTH_MISSING
     return Failed(
         error_code,
-        login_hint(INFO) if auth else _readable(plain(said)) or "codex gave no reason",
+        login_hint(INFO) if auth else _readable(plain(message)) or "codex gave no reason",
         status,
-        reset_time(said, now) if limited else None,
-        model_limit="usage limit for " in said and "another model" in said,
+        reset_time(message, now) if limited else None,
+        model_limit="usage limit for " in message and "another model" in message,
     )
 
 
-def _error_code(said: str, known: ErrorCode | None, status: int | None) -> ErrorCode:
-    page = _PAGE.match(said.lstrip()) is not None  # a refused request's body is told as it is
-    if page or (status == 403 and is_blocked(said)):
+def _error_code(message: str, known: ErrorCode | None, status: int | None) -> ErrorCode:
+    # the CLI passes on the body of a rejected request unchanged
+    page = _PAGE.match(message.lstrip()) is not None
+    if page or (status == 403 and is_blocked(message)):
         return ErrorCode.SPAWN_FAILED
-    found = known or classify(said, PATTERNS) or _by_body(said) or by_status(status)
+    found = known or classify(message, PATTERNS) or _by_body(message) or by_status(status)
     if found:
         return found
     elsewhere = status is not None and (status < 400 or status == 451)
-    return ErrorCode.SPAWN_FAILED if elsewhere or is_transport_fault(said) else ErrorCode.UNKNOWN
+    return ErrorCode.SPAWN_FAILED if elsewhere or is_transport_fault(message) else ErrorCode.UNKNOWN
 
 
-def _by_body(said: str) -> ErrorCode | None:
-    """A request that was refused with 400 is told as the JSON body of the vendor's answer."""
-    body = parse_line(said)
+def _by_body(message: str) -> ErrorCode | None:
+    """Classify the vendor's JSON body, which the CLI passes on for a 400."""
+    body = parse_line(message)
     error = table(body.get("error"))
     if text(error.get("code")) == "context_length_exceeded":
         return ErrorCode.CONTEXT_TOO_LONG
     return ErrorCode.BAD_REQUEST if error or "detail" in body or "message" in body else None
 
 
-def _readable(said: str) -> str:
-    """`said` with the title of an HTML page in place of the page."""
-    page = _PAGE.search(said)
+def _readable(message: str) -> str:
+    """`message` with an HTML page replaced by its title."""
+    page = _PAGE.search(message)
     if page is None:
-        return said
+        return message
     title = _TITLE.search(page[0])
-    return f"{said[: page.start()]}{title[1] if title else 'an HTML page'}"
+    return f"{message[: page.start()]}{title[1] if title else 'an HTML page'}"
 
 
-def coded(error: Mapping[str, Any], now: datetime, *, spoke: bool = False) -> list[Event]:
-    """How a turn ends of which the app-server says what went wrong."""
-    said = text(error.get("message")) or ""
-    return unfinished(said, now, info=error.get("codexErrorInfo"), spoke=spoke)
+def error_events(error: Mapping[str, Any], now: datetime, *, spoke: bool = False) -> list[Event]:
+    """How a turn ends for an error object of the app-server."""
+    message = text(error.get("message")) or ""
+    return failure_events(message, now, info=error.get("codexErrorInfo"), spoke=spoke)

@@ -1,4 +1,4 @@
-"""What is known of Codex."""
+"""Static facts about Codex."""
 
 from __future__ import annotations
 
@@ -26,4 +26,4 @@ INFO = ProviderInfo(
 )
 
 NO_SYSTEM = "You are a helpful assistant."
-"""Stands in for a missing system prompt: without one the CLI would send its own of 20 kB."""
+"""Used if the request has no system prompt: otherwise the CLI would send its own of 20 kB."""

@@ -1,4 +1,4 @@
-"""A conversation and the client's tools as Codex's app-server takes them: as the vendor's items."""
+"""A conversation and the client's tools in the item format of Codex's app-server."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from olp.events import Usage
 from olp.model import CANCELLED, Media, Message, Request, Role, Tool, ToolCall
 from olp.providers.base import Write
 from olp.providers.shared.tool_names import Names, fitted
-from olp.providers.shared.tool_schemas import in_words, inner_of, is_sound, offered
+from olp.providers.shared.tool_schemas import inner_of, is_sound, offered, with_schema_text
 from olp.providers.shared.wire import count, line_of
 
 _LONGEST_NAME = 128
 _LONGEST_ID = 64
 
 _TAKEN = ("exec_command", "shell_command", "request_user_input", "apply_patch", "mcp")
-"""Names of its own tools. A client's tool of such a name would be left out without a word, and one
-that begins with `mcp__` is refused."""
+"""Names of the CLI's own tools. It silently drops a client's tool of such a name, and rejects one
+that begins with `mcp__`.
+"""
 
 _KEPT = frozenset(
     {
@@ -28,46 +29,49 @@ _KEPT = frozenset(
         *("oneOf", "allOf", "$ref", "$defs", "definitions", "description", "minItems"),
     }
 )
-"""What the CLI leaves of a schema."""
+"""The schema keywords that the CLI keeps."""
 
 _COMBINED = ("anyOf", "oneOf", "allOf", "$ref")
 
 _LEVELS = 100
-"""How deep a value may be nested in a line: the CLI reads 127 levels in all, and passes over a
-deeper line without a word. Nor does it read a whole number of more than 64 bits."""
+"""The deepest nesting of a value in a line: the CLI reads 127 levels in all and silently skips a
+deeper line. Nor does it read integers of more than 64 bits.
+"""
 
 _KEPT_BYTES = 4900
-"""Of a larger schema it leaves out the descriptions, or all."""
+"""Bytes of a schema above which the CLI drops its descriptions, or all of it."""
 
 
 def names_of(tools: Sequence[Tool]) -> Names:
-    """How the model knows the client's tools."""
+    """The names under which the model sees the client's tools."""
     return Names(tools, longest=_LONGEST_NAME, taken=_TAKEN, reserved="mcp__")
 
 
 def tools_of(tools: Sequence[Tool], names: Names) -> dict[str, Any]:
-    """Parameters of a thread in which the model may call `tools`."""
+    """`thread/start` parameters that offer `tools` to the model."""
     if not tools:
         return {}
-    told = [_described(tool, names) for tool in tools]
-    return {"dynamicTools": told}
+    definitions = [_definition(tool, names) for tool in tools]
+    return {"dynamicTools": definitions}
 
 
-def _described(tool: Tool, names: Names) -> dict[str, Any]:
-    """With the schema in its description, where the CLI would not hand it on as it is."""
+def _definition(tool: Tool, names: Names) -> dict[str, Any]:
+    """The tool's definition, with the schema in its description if the CLI would alter it."""
     sound = _is_plain(tool.parameters) and is_sound(tool.parameters)
     named = {"type": "function", "name": names.outward(tool.name)}
-    told = named | offered(tool, fits=sound)
+    definition = named | offered(tool, fits=sound)
     if not sound:
-        return told
+        return definition
     size = len(json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":")).encode())
-    if size > _KEPT_BYTES or not _stays(tool.parameters):
-        return told | {"description": in_words(tool)}
-    return told
+    if size > _KEPT_BYTES or not _is_kept(tool.parameters):
+        return definition | {"description": with_schema_text(tool)}
+    return definition
 
 
-def _stays(schema: Any) -> bool:
-    """Whether the CLI hands on a schema as it is. It leaves out words, and types what has none."""
+def _is_kept(schema: Any) -> bool:
+    """Whether the CLI passes a schema on unchanged. It drops unknown keywords, and adds a type
+    where there is none.
+    """
     if not isinstance(schema, Mapping) or not schema.keys() <= _KEPT:
         return False
     if not schema.keys() & {"type", "properties", *_COMBINED}:
@@ -77,14 +81,14 @@ def _stays(schema: Any) -> bool:
     if schema.get("type") == "array" and "items" not in schema:
         return False
     return all(
-        _stays(one) or (word == "additionalProperties" and isinstance(one, bool))
+        _is_kept(one) or (word == "additionalProperties" and isinstance(one, bool))
         for word, rule in schema.items()
         for one in inner_of({word: rule})
     )
 
 
 def strict_schema(request: Request) -> Mapping[str, Any] | None:
-    """The schema of the wanted answer, if the vendor takes it as such."""
+    """The schema of the requested answer, if the vendor supports it as an output schema."""
     schema = request.format.schema if request.format else None
     if schema is None or schema.get("type") != "object":
         return None
@@ -94,8 +98,9 @@ def strict_schema(request: Request) -> Mapping[str, Any] | None:
 
 
 def _is_strict(schema: Any) -> bool:
-    """Whether the vendor takes a schema as the format of an answer: every object in it names all
-    that it may hold, and requires it. Any other is refused, and has to be told in words."""
+    """Whether the vendor accepts a schema as an output format: every object lists all its
+    properties and requires them. Any other is rejected, and has to be described in the prompt.
+    """
     if isinstance(schema, bool):
         return True
     named = schema.get("properties") or {}
@@ -107,7 +112,7 @@ def _is_strict(schema: Any) -> bool:
 
 
 def _is_plain(value: Any, levels: int = _LEVELS) -> bool:
-    """Whether the CLI can read this piece of JSON."""
+    """Whether the CLI can parse this JSON value."""
     if isinstance(value, int):
         return -(2**63) <= value < 2**64
     if not isinstance(value, Mapping | list | tuple):
@@ -117,8 +122,9 @@ def _is_plain(value: Any, levels: int = _LEVELS) -> bool:
 
 
 def readable(arguments: str) -> bool:
-    """Whether the CLI can read these arguments of a call, which a model wrote: it is as strict as
-    msgspec, and knows no larger numbers than 64 bits have."""
+    """Whether the CLI can parse the arguments of a call that a model wrote: it is as strict as
+    msgspec, and supports integers of up to 64 bits.
+    """
     try:
         msgspec.json.decode(arguments)
         return _is_plain(json.loads(arguments))
@@ -127,17 +133,18 @@ def readable(arguments: str) -> bool:
 
 
 def rpc_line(message: Mapping[str, Any]) -> Write:
-    """A line to the app-server. Half a surrogate pair becomes the character that stands for what
-    cannot be read: at one the CLI passes over the whole line, without a word."""
+    """A line for the app-server. Lone surrogates become U+FFFD, because the CLI silently skips a
+    line that contains one.
+    """
     line = line_of(message)
     if b"\\ud" not in line:
         return Write(line)
-    told = json.dumps(message, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
-    return Write(told.decode("utf-16-le", "replace").encode() + b"\n")
+    utf16 = json.dumps(message, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
+    return Write(utf16.decode("utf-16-le", "replace").encode() + b"\n")
 
 
 def items_of(turns: Sequence[Message], names: Names) -> list[dict[str, Any]]:
-    """Earlier turns, as the vendor has them."""
+    """Earlier turns as items of the vendor's API."""
     return [item for turn in turns for item in _items(turn, names)]
 
 
@@ -176,12 +183,12 @@ def _content(part: str | Media) -> dict[str, Any]:
 
 
 def output_of(turn: Message) -> str | list[dict[str, Any]]:
-    """The result of a call: text alone as such, and images as parts."""
+    """The result of a call: a string, or a list of parts if it has images."""
     return [_content(part) for part in turn.parts if part] if turn.media else turn.text
 
 
 def input_of(turn: Message) -> list[dict[str, Any]]:
-    """What a turn is started with."""
+    """The `input` of `turn/start` for a message."""
     return [
         {"type": "text", "text": part, "text_elements": []}
         if isinstance(part, str)
@@ -191,7 +198,7 @@ def input_of(turn: Message) -> list[dict[str, Any]]:
 
 
 def result_of(number: int, message: Message | None) -> Write:
-    """The answer to the CLI's question `number` for the result of a call."""
+    """The response to the CLI's request `number` for the result of a call."""
     content = output_of(message) if message is not None else CANCELLED
     if isinstance(content, str):
         content = [{"type": "input_text", "text": content}]
@@ -207,7 +214,7 @@ def _content_item(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def usage_of(last: Mapping[str, Any]) -> Usage:
-    """The tokens of one answer of the vendor's."""
+    """The token counts of one response of the vendor."""
     return Usage(
         input=count(last.get("inputTokens")),
         output=count(last.get("outputTokens")),

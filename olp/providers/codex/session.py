@@ -1,8 +1,8 @@
-"""Codex as a process that waits for its requests: `codex app-server`.
+"""Codex as a warm process: `codex app-server`.
 
-Unlike `codex exec` it streams the text, takes earlier turns as true turns, and says in a code what
-went wrong. One process takes one conversation after another, each as a thread of its own that is
-written nowhere.
+Unlike `codex exec` it streams text, takes earlier turns as real turns, and sends error codes. One
+process serves many conversations in sequence, each in a thread of its own that is not stored on
+disk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from olp.events import Done, ErrorCode, Event, Failed, Finish, Quota
 from olp.model import Message, Request, Role
 from olp.providers.base import OPENING_S, Exit, Halt, Ready, Step, Write, ended, tried
-from olp.providers.codex.failures import coded
+from olp.providers.codex.failures import error_events
 from olp.providers.codex.info import NO_SYSTEM
 from olp.providers.codex.items import (
     input_of,
@@ -36,22 +36,22 @@ from olp.providers.shared.transcript import system_of
 from olp.providers.shared.wire import is_cut, parse_line, table
 
 _RAW_ITEMS = ("message", "agent_message", "reasoning", "function_call_output")
-"""What may stand in the vendor's own items besides calls of the client's tools."""
+"""Raw item types allowed besides calls of the client's tools."""
 
 _CALLS = ("function_call", "custom_tool_call")
 
 _REFUSED_CALLS = (-32600, -32602)
-"""JSON-RPC: an invalid request, invalid parameters."""
+"""JSON-RPC error codes: invalid request, invalid params."""
 
 _OF_THE_CLIENT = ("thread/start", "thread/inject_items", "turn/start")
-"""Calls in whose parameters stands what a client wrote."""
+"""Methods whose parameters contain text of the client."""
 
 MAX_INPUT_CHARS = 1_000_000
-"""Characters that a turn can be started with. What is longer goes in with the earlier turns."""
+"""The most characters of a turn's `input`. A longer message is injected with the earlier turns."""
 
 
 class CodexSession:
-    """The protocol of one app-server, whose threads work in the folder `work`."""
+    """The protocol of one app-server, whose threads use the working directory `work`."""
 
     reusable = True
     keeps_max_tokens = False
@@ -59,57 +59,60 @@ class CodexSession:
     def __init__(self, version: str, work: str) -> None:
         self._version = version
         self._work = work
-        self._count = 0
-        self._calls: dict[int, str] = {}
-        self._thread: str | None = None
-        self._turn: str | None = None
-        self._told: Turn | None = None
+        self._last_id = 0
+        self._methods: dict[int, str] = {}
+        self._thread_id: str | None = None
+        self._turn_id: str | None = None
+        self._turn: Turn | None = None
         self._request: Request | None = None
         self._schema: Mapping[str, Any] | None = None
         self._names = Names()
-        self._calls_open: OpenCalls[int] = OpenCalls()
-        self._cut = False
+        self._open_calls: OpenCalls[int] = OpenCalls()
+        self._truncated = False
 
     @property
     def parked(self) -> bool:
         """Whether the model waits for the results of calls."""
-        return bool(self._calls_open)
+        return bool(self._open_calls)
 
     def takes(self, request: Request, model: str) -> bool:
-        """Everything but a conversation that the assistant is to go on with."""
+        """Everything but a request to continue an assistant message."""
         return request.asks
 
     def opening_s(self, request: Request) -> float | None:
-        """Thinking and text are announced as they begin, a call only when it is whole: a long one
-        may be the first that the model writes."""
+        """Reasoning and text are announced when they start, a call only when it is complete: a long
+        one may be the first thing that the model writes.
+        """
         return None if request.tools else OPENING_S
 
     def can_resume(self, request: Request) -> bool:
-        """With what can be handed over."""
+        """Whether the new messages can be passed on."""
         return fits(request.latest, parked=self.parked)
 
     # --- what is written -----------------------------------------------------------------------
 
     def _call(self, method: str, **params: Any) -> Write:
-        self._count += 1
-        self._calls[self._count] = method
-        return rpc_line({"id": self._count, "method": method, "params": params})
+        self._last_id += 1
+        self._methods[self._last_id] = method
+        return rpc_line({"id": self._last_id, "method": method, "params": params})
 
     def start(self) -> Sequence[Step]:
         client = {"name": "olp", "title": "OLP", "version": self._version}
         return [self._call("initialize", clientInfo=client, capabilities={"experimentalApi": True})]
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
-        # The conversation before is over: what the process keeps of it is given free.
-        over = self._thread
-        forget = [self._call("thread/unsubscribe", threadId=over)] if over is not None else []
-        self._request, self._told, self._thread = request, Turn(now), None
+        # The previous conversation is over: release the memory it takes.
+        previous = self._thread_id
+        unsubscribe = (
+            [self._call("thread/unsubscribe", threadId=previous)] if previous is not None else []
+        )
+        self._request, self._turn, self._thread_id = request, Turn(now), None
         self._names = names_of(request.tools)
-        self._calls_open = OpenCalls(parallel=request.parallel_calls)
+        self._open_calls = OpenCalls(parallel=request.parallel_calls)
         self._schema = strict_schema(request)
         system = system_of(request, describe_format=self._schema is None)
         return [
-            *forget,
+            *unsubscribe,
             self._call(
                 "thread/start",
                 cwd=self._work,
@@ -119,34 +122,34 @@ class CodexSession:
                 environments=[],
                 model=model,
                 baseInstructions=system or NO_SYSTEM,
-                # The raw events tell what the model wants called, and when that is all.
+                # The raw events report the model's calls, and when they are complete.
                 experimentalRawEvents=True,
                 **tools_of(request.tools, self._names),
             ),
         ]
 
     def resume(self, request: Request, now: datetime) -> Sequence[Step]:
-        self._request, self._told = request, Turn(now)
+        self._request, self._turn = request, Turn(now)
         if self.parked:
-            given = self._calls_open.give(request.latest)
+            given = self._open_calls.give(request.latest)
             return [result_of(number, message) for number, message in given]
-        assert self._thread is not None
-        self._calls_open = OpenCalls(parallel=request.parallel_calls)
-        return self._begin_turn(self._thread, request.latest)
+        assert self._thread_id is not None
+        self._open_calls = OpenCalls(parallel=request.parallel_calls)
+        return self._begin_turn(self._thread_id, request.latest)
 
     def interrupt(self) -> Sequence[Step]:
-        if self._thread is None or self._turn is None:
+        if self._thread_id is None or self._turn_id is None:
             return []
-        return [self._call("turn/interrupt", threadId=self._thread, turnId=self._turn)]
+        return [self._call("turn/interrupt", threadId=self._thread_id, turnId=self._turn_id)]
 
-    def _begin(self, thread: str) -> Sequence[Step]:
-        """The thread is there."""
+    def _thread_started(self, thread: str) -> Sequence[Step]:
+        """Start the turn in the new thread."""
         assert self._request is not None
-        self._thread = thread
+        self._thread_id = thread
         return self._begin_turn(thread, self._request.turns)
 
     def _begin_turn(self, thread: str, turns: Sequence[Message]) -> Sequence[Step]:
-        """Earlier turns first, then the one to be answered."""
+        """Inject the earlier turns, then start the one to be answered."""
         last = turns[-1]
         alone = last.role is Role.USER and len(last.text) <= MAX_INPUT_CHARS
         earlier = items_of(turns[:-1] if alone else turns, self._names)
@@ -155,7 +158,7 @@ class CodexSession:
 
     def _start_turn(self, given: Sequence[Mapping[str, Any]]) -> Write:
         assert self._request is not None
-        params: dict[str, Any] = {"threadId": self._thread, "input": given}
+        params: dict[str, Any] = {"threadId": self._thread_id, "input": given}
         if self._request.effort is not None:
             params["effort"] = self._request.effort.value
         if self._schema is not None:
@@ -169,119 +172,130 @@ class CodexSession:
         method, number = message.get("method"), message.get("id")
         params = table(message.get("params"))
         if method is None and isinstance(number, int):
-            return self._answered(self._calls.pop(number, ""), message)
+            return self._response(self._methods.pop(number, ""), message)
         if method == "item/tool/call" and isinstance(number, int):
             return self._tool_call(number, params)
         if number is not None:
             return [ended("codex", f"asked for {method}")]
-        if self._told is None or params.get("threadId") not in (None, self._thread):
+        if self._turn is None or params.get("threadId") not in (None, self._thread_id):
             return []
-        return self._notified(str(method), params, self._told)
+        return self._notification(str(method), params, self._turn)
 
     def _tool_call(self, number: int, params: Mapping[str, Any]) -> Sequence[Step]:
-        """The CLI asks for a result. Which calls there are was told before, by the raw events; a
-        version without them tells of one call here, and that is the answer's end."""
+        """Handle a request for a call's result.
+
+        The raw events have already reported the calls. A version without raw events reports a
+        single call here, which ends the answer.
+        """
         id = str(params.get("callId"))
         alone: list[Step] = []
-        if not self._calls_open.knows(id):
-            said = json.dumps(params.get("arguments"), ensure_ascii=False)
-            alone = [*self._called(id, str(params.get("tool")), said), Done(Finish.TOOL_CALLS)]
-        given = self._calls_open.asked(id, number)
+        if not self._open_calls.knows(id):
+            arguments = json.dumps(params.get("arguments"), ensure_ascii=False)
+            alone = [
+                *self._client_call(id, str(params.get("tool")), arguments),
+                Done(Finish.TOOL_CALLS),
+            ]
+        given = self._open_calls.asked(id, number)
         return [*alone, *(result_of(number, message) for number, message in given)]
 
-    def _called(self, id: str, shown: str, arguments: str) -> list[Step]:
+    def _client_call(self, id: str, shown: str, arguments: str) -> list[Step]:
         name = self._names.inward(shown)
         if name is None:
             return [tried("codex", shown), Halt()]
-        return self._calls_open.called(id, name, arguments)
+        return self._open_calls.called(id, name, arguments)
 
     def _raw_item(self, item: Mapping[str, Any]) -> Sequence[Step]:
-        """What the model wrote. Any other tool the CLI would answer for by itself, and would ask
-        again as soon as the vendor's answer is whole; arguments that it cannot read as well, but
-        those are for the client to see. So neither is waited for longer."""
+        """Handle an item that the model wrote.
+
+        The CLI would answer calls of other tools by itself, and calls whose arguments it cannot
+        parse, and then ask the vendor again. The former fail; the latter are passed on to the
+        client, and the answer ends without waiting for more.
+        """
         kind = item.get("type")
         if kind not in _CALLS:
             return [] if kind in _RAW_ITEMS else [tried("codex", str(kind)), Halt()]
         arguments = str(item.get("arguments"))
-        called = self._called(str(item.get("call_id")), str(item.get("name")), arguments)
+        called = self._client_call(str(item.get("call_id")), str(item.get("name")), arguments)
         if readable(arguments):
             return called
-        self._cut = self._cut or is_cut(arguments)  # perhaps by the vendor's limit, which is told
-        return called if self._cut else [*called, Done(Finish.TOOL_CALLS), Halt()]
+        # perhaps cut by the token limit, which is reported later
+        self._truncated = self._truncated or is_cut(arguments)
+        return called if self._truncated else [*called, Done(Finish.TOOL_CALLS), Halt()]
 
-    def _responded(self, counted: Mapping[str, Any], told: Turn) -> Sequence[Step]:
-        """The vendor's answer is whole: all that the model calls for was told."""
-        told.responded()
+    def _response_completed(self, counted: Mapping[str, Any], turn: Turn) -> Sequence[Step]:
+        """The vendor's response is complete: all calls in it were reported."""
+        turn.responded()
         if not self.parked:
             return []
         usage = [usage_of(counted)] if counted else []
-        return [*usage, Done(Finish.TOOL_CALLS), *([Halt()] if self._cut else [])]
+        return [*usage, Done(Finish.TOOL_CALLS), *([Halt()] if self._truncated else [])]
 
-    def _answered(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
+    def _response(self, method: str, message: Mapping[str, Any]) -> Sequence[Step]:
         if "error" in message:
-            return self._declined(method, table(message["error"]))
+            return self._error_response(method, table(message["error"]))
         result = table(message.get("result"))
         match method:
             case "initialize":
                 return [rpc_line({"method": "initialized"}), Ready()]
             case "thread/start":
-                return self._begin(str(table(result.get("thread")).get("id")))
+                return self._thread_started(str(table(result.get("thread")).get("id")))
             case "turn/start":
-                self._turn = table(result.get("turn")).get("id")
+                self._turn_id = table(result.get("turn")).get("id")
                 return []
             case _:
                 return []
 
-    def _declined(self, method: str, error: Mapping[str, Any]) -> Sequence[Step]:
-        """The CLI does not do what it was told to: perhaps since it cannot read a client's words
-        in it, which a hop of another kind can."""
+    def _error_response(self, method: str, error: Mapping[str, Any]) -> Sequence[Step]:
+        """Handle an error response, perhaps because the CLI cannot parse the client's text; a hop
+        of another kind may be able to.
+        """
         if method in ("turn/interrupt", "thread/unsubscribe"):
             return []
-        said = str(error.get("message") or "no reason given")
-        if self._told is None:
-            return [Failed(ErrorCode.SPAWN_FAILED, said)]
-        events = coded({"message": said}, self._told.now)
+        message = str(error.get("message") or "no reason given")
+        if self._turn is None:
+            return [Failed(ErrorCode.SPAWN_FAILED, message)]
+        events = error_events({"message": message}, self._turn.now)
         if not any(isinstance(e, Failed) and e.code is ErrorCode.UNKNOWN for e in events):
             return events
         at_fault = method in _OF_THE_CLIENT and error.get("code") in _REFUSED_CALLS
-        return [Failed(ErrorCode.INCAPABLE if at_fault else ErrorCode.SPAWN_FAILED, said)]
+        return [Failed(ErrorCode.INCAPABLE if at_fault else ErrorCode.SPAWN_FAILED, message)]
 
-    def _notified(self, method: str, params: Mapping[str, Any], told: Turn) -> Sequence[Step]:
+    def _notification(self, method: str, params: Mapping[str, Any], turn: Turn) -> Sequence[Step]:
         match method:
             case "item/started" | "item/completed":
-                return told.item(table(params.get("item")), ended=method == "item/completed")
+                return turn.item(table(params.get("item")), ended=method == "item/completed")
             case "item/agentMessage/delta":
-                return told.delta(params)
+                return turn.delta(params)
             case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
-                return told.thought(params)
+                return turn.thought(params)
             case "turn/started":
-                self._turn = table(params.get("turn")).get("id")
+                self._turn_id = table(params.get("turn")).get("id")
                 return []
-            case "rawResponseItem/completed" if params.get("turnId") == self._turn:
-                told_by_model = self._raw_item(table(params.get("item")))
-                return told.begins(told_by_model) if told_by_model else []
+            case "rawResponseItem/completed" if params.get("turnId") == self._turn_id:
+                calls = self._raw_item(table(params.get("item")))
+                return turn.begins(calls) if calls else []
             case "rawResponse/completed":
-                return self._responded(table(params.get("usage")), told)
+                return self._response_completed(table(params.get("usage")), turn)
             case "thread/tokenUsage/updated":
                 return [usage_of(table(table(params.get("tokenUsage")).get("last")))]
             case "account/rateLimits/updated":
                 windows = windows_of(table(params.get("rateLimits")))
                 return [Quota(windows)] if windows else []
             case "model/rerouted":
-                return told.rerouted(params)
+                return turn.rerouted(params)
             case "warning":
-                return told.warned(params)
+                return turn.warned(params)
             case "error":
-                return told.failing(params)
+                return turn.failing(params)
             case "turn/completed":
-                return self._completed(table(params.get("turn")), told)
+                return self._completed(table(params.get("turn")), turn)
             case _:
                 return []
 
-    def _completed(self, turn: Mapping[str, Any], told: Turn) -> Sequence[Step]:
-        self._turn = None
-        self._calls_open = OpenCalls()
-        return told.completed(turn)
+    def _completed(self, data: Mapping[str, Any], turn: Turn) -> Sequence[Step]:
+        self._turn_id = None
+        self._open_calls = OpenCalls()
+        return turn.completed(data)
 
     def exited(self, exit: Exit) -> Sequence[Event]:
         return [Failed(ErrorCode.SPAWN_FAILED, exit.told("codex"))]

@@ -1,7 +1,7 @@
-"""What Codex tells of itself without a request to the vendor's models.
+"""Query Codex without a request to the vendor's models.
 
-It prints the list of models that is built into it, which becomes the list that later launches get,
-without the tools that some models insist on. What is left of the plan, its app-server tells.
+It prints its built-in model list, from which the list for later launches is made, without the tools
+that some models require. Its app-server reports the remaining quota of the plan.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ _TOOLLESS: Mapping[str, Any] = {
     "shell_type": "disabled",
     "supports_search_tool": False,
 }
-"""What a model's entry says when the model is to have no tools."""
+"""Fields of a model's entry that disable all its tools."""
 
 _WHOLE: Mapping[str, Any] = {"context_window": 100_000_000, "max_context_window": 100_000_000}
-"""With the models' own sizes the CLI would shorten a long conversation by itself, at the price of a
-request, and without a word. What is too long is for the vendor to say."""
+"""With the models' real sizes the CLI would silently compact a long conversation, at the cost of a
+request. Whether a conversation is too long is left to the vendor.
+"""
 
 _BY_MINUTES = {300: "five_hour", 10080: "seven_day"}
-"""Windows are told by their length, not by their slot: some plans have only the weekly one."""
+"""Windows are identified by length, not by slot: some plans only have the weekly one."""
 
 
 class CatalogueDriver:
-    """The protocol of `codex debug models --bundled`: one JSON document, then the end."""
+    """The protocol of `codex debug models --bundled`: one JSON document, then the exit."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -63,8 +64,9 @@ class CatalogueDriver:
 
 
 def _contexts(models: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
-    """What the vendor takes from each, as far as the list tells it: what the CLI itself would
-    shorten a conversation to is often less."""
+    """The context window of each listed model, in tokens, as the vendor allows it; the size to
+    which the CLI would compact is often smaller.
+    """
     reads = (
         (text(m.get("slug")), count(m.get("max_context_window")) or count(m.get("context_window")))
         for m in models
@@ -73,7 +75,7 @@ def _contexts(models: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...
 
 
 class LimitsDriver:
-    """The protocol of asking the app-server what is left of the plan."""
+    """The protocol of querying the app-server for the remaining quota."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -93,7 +95,7 @@ class LimitsDriver:
                     json_line({"id": _LIMITS, "method": "account/rateLimits/read"}),
                 ]
             case 2 if "method" not in message:
-                # Without a ChatGPT login there are no limits to tell, which is no failure.
+                # Without a ChatGPT login there are no limits to report; that is not a failure.
                 windows = windows_of(table(table(message.get("result")).get("rateLimits")))
                 return [*([Quota(windows)] if windows else []), CloseInput(), Done()]
             case _:
@@ -104,7 +106,7 @@ class LimitsDriver:
 
 
 def windows_of(limits: Mapping[str, Any]) -> tuple[Window, ...]:
-    """The windows of a rate limit snapshot, as `account/rateLimits/read` has it."""
+    """The windows of a rate limit snapshot, as in `account/rateLimits/read`."""
     found = []
     for slot in ("primary", "secondary"):
         window = table(limits.get(slot))

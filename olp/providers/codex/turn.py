@@ -1,9 +1,10 @@
-"""One turn of Codex's app-server, as the notifications tell of it: what the model says, and how the
-turn ends. What the model wants called is the session's matter.
+"""One turn of Codex's app-server: the model's output and how the turn ends. Calls of tools are
+handled by the session.
 
-A turn is one answer of the vendor's. The CLI may ask for another one by itself, without an end:
-when the vendor broke off, or ended a piece of its answer and not the turn. Where the model has only
-spoken aside until then, its answer is still to come; anything else is the end.
+A turn is one response of the vendor. The CLI may request another one by itself, without ending the
+turn: after the vendor's stream broke off, or after the vendor ended a response but not the turn. If
+the model has only written commentary so far, its answer is still to come; otherwise the turn is
+failed.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ from typing import Any
 
 from olp.events import Done, ErrorCode, Event, Failed, Finish, Reasoning, Started, Text
 from olp.providers.base import Halt, Ready, Step, tried
-from olp.providers.codex.failures import announces_retry, coded, retried
+from olp.providers.codex.failures import announces_retry, error_events, retry_events
 from olp.providers.shared.wire import table, text
 
 _ITEMS = ("userMessage", "agentMessage", "reasoning", "plan", "dynamicToolCall")
-"""The kinds of items that do nothing on this machine, and nothing at the vendor's either."""
+"""Item types that run nothing, neither on this machine nor at the vendor."""
 
 _ANSWERS = 3
-"""Answers of the vendor's that a turn may have without results of tools in between."""
+"""The most responses of the vendor in a turn, without results of tools in between."""
 
 
 class Turn:
-    """From what the client asked, or from the results that it brought, to the end."""
+    """State of one turn, from the client's request, or the tool results it sent, to the end."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
-        self._spoke = False
-        self._aside: dict[str, str] = {}
-        self._begun = 0
-        self._written = 0
-        self._answers = 0
-        self._whole = False
+        self._has_text = False
+        self._commentary: dict[str, str] = {}
+        self._messages_started = 0
+        self._messages_completed = 0
+        self._responses = 0
+        self._response_complete = False
 
     def item(self, item: Mapping[str, Any], *, ended: bool) -> Sequence[Step]:
-        """An item begins, or has `ended`."""
+        """An item has started, or has `ended`."""
         kind = item.get("type")
         if kind == "contextCompaction":
             what = "the conversation is too long: codex would go on with a summary of it"
@@ -51,74 +52,77 @@ class Turn:
         return [] if ended else self.begins([Started()])
 
     def _message(self, item: Mapping[str, Any], *, ended: bool) -> None:
-        self._begun += not ended
-        self._written += ended
+        self._messages_started += not ended
+        self._messages_completed += ended
         if item.get("phase") == "commentary":
-            # What the model says on its way to the answer is marked as such.
-            self._aside.setdefault(str(item.get("id")), "")
+            # Messages that precede the answer are marked as commentary.
+            self._commentary.setdefault(str(item.get("id")), "")
 
     def begins(self, steps: Sequence[Step]) -> Sequence[Step]:
-        """`steps`, which are of an answer of the vendor's: of the first, or of one more."""
-        if not self._whole:
+        """`steps`; a failure instead if they belong to a further response that is not allowed."""
+        if not self._response_complete:
             return steps
-        self._whole = False
-        if self._spoke or self._answers >= _ANSWERS:
+        self._response_complete = False
+        if self._has_text or self._responses >= _ANSWERS:
             what = "the vendor ended its answer midway, and codex asked it to go on"
             return [Failed(ErrorCode.VENDOR_CUT, what), Halt()]
         return steps
 
     def delta(self, params: Mapping[str, Any]) -> Sequence[Step]:
         """A piece of a message."""
-        said, id = text(params.get("delta")) or "", str(params.get("itemId"))
-        if id in self._aside:
-            self._aside[id] += said
-            return self.begins([Reasoning(said)])
-        steps = self.begins([Text(said)])
-        self._spoke = self._spoke or bool(said.strip())
+        piece, id = text(params.get("delta")) or "", str(params.get("itemId"))
+        if id in self._commentary:
+            self._commentary[id] += piece
+            return self.begins([Reasoning(piece)])
+        steps = self.begins([Text(piece)])
+        self._has_text = self._has_text or bool(piece.strip())
         return steps
 
     def thought(self, params: Mapping[str, Any]) -> Sequence[Step]:
-        """A piece of the model's thinking."""
+        """A piece of the model's reasoning."""
         return self.begins([Reasoning(text(params.get("delta")) or "")])
 
     def responded(self) -> None:
-        """An answer of the vendor's is whole."""
-        self._whole = True
-        self._answers += 1
+        """A response of the vendor is complete."""
+        self._response_complete = True
+        self._responses += 1
 
     def rerouted(self, params: Mapping[str, Any]) -> Sequence[Step]:
-        """The vendor lets another model answer."""
+        """The vendor switched to another model."""
         model = text(params.get("toModel"))
         return self.begins([Started(model)]) if model else []
 
     def warned(self, params: Mapping[str, Any]) -> Sequence[Event]:
-        """Among what the CLI warns of may be that it asks its vendor once more."""
-        said = text(params.get("message")) or ""
-        return retried(said, self.now, spoke=self._spoke) if announces_retry(said) else []
+        """A warning, which may announce that the CLI asks its vendor again."""
+        message = text(params.get("message")) or ""
+        if not announces_retry(message):
+            return []
+        return retry_events(message, self.now, spoke=self._has_text)
 
     def failing(self, params: Mapping[str, Any]) -> Sequence[Event]:
-        """Something went wrong, which is told again when the turn ends, unless the CLI means to ask
-        its vendor once more."""
+        """An error notification. It is repeated when the turn ends, unless the CLI is about to
+        retry.
+        """
         if params.get("willRetry") is not True:
             return []
         error = table(params.get("error"))
         why = text(error.get("additionalDetails")) or text(error.get("message")) or ""
-        return retried(why, self.now, spoke=self._spoke)
+        return retry_events(why, self.now, spoke=self._has_text)
 
     def completed(self, turn: Mapping[str, Any]) -> Sequence[Step]:
-        """The turn is over."""
+        """The turn has ended."""
         error = turn.get("error")
         if error:
-            return coded(table(error), self.now, spoke=self._spoke)
+            return error_events(table(error), self.now, spoke=self._has_text)
         if turn.get("status") != "completed":
             return [Failed(ErrorCode.SPAWN_FAILED, f"codex ended its turn: {turn.get('status')}")]
-        if self._begun and not self._written and not self._spoke:
-            # A message without any text is a refusal, which the CLI drops.
+        if self._messages_started and not self._messages_completed and not self._has_text:
+            # A message without any text is a refusal, whose text the CLI drops.
             return [Done(Finish.CONTENT_FILTER), Ready()]
-        return [*self._last_aside(), Done(), Ready()]
+        return [*self._last_commentary(), Done(), Ready()]
 
-    def _last_aside(self) -> list[Step]:
-        """Where the model said nothing else, its last message is the answer."""
-        if self._spoke or not self._aside:
+    def _last_commentary(self) -> list[Step]:
+        """The last commentary, which is the answer if the model wrote nothing else."""
+        if self._has_text or not self._commentary:
             return []
-        return [Text(list(self._aside.values())[-1])]
+        return [Text(list(self._commentary.values())[-1])]

@@ -1,10 +1,10 @@
-"""Which vendor's API Codex speaks to, and that it asks it once.
+"""Which vendor's API Codex uses, and settings that make it send each request only once.
 
-By itself it sends a request up to thirty times, most of them without a word, and it asks over a
-WebSocket first and then over HTTPS. The numbers can be set for any provider of models but the ones
-that are built in: these may not be redefined. OpenAI's own is therefore given once more under
-another name. That one is the same in all but three things: it has no retries, no WebSocket, and
-does not send the header `version` (the user agent still tells the version).
+By default it sends a request up to thirty times, mostly without reporting it, and tries a WebSocket
+before HTTPS. The retry settings exist for every model provider but the built-in ones, which cannot
+be redefined. OpenAI's is therefore defined again under another name. The copy differs in three
+things: no retries, no WebSocket, and no `version` header (the user agent still contains the
+version).
 """
 
 from __future__ import annotations
@@ -19,20 +19,22 @@ _OURS = "olp"
 _OPENAI = "openai"
 
 _PARTLY = ("amazon-bedrock", "amazon-bedrock-runtime", "gcp")
-"""Built-in ones of which a few things may be set, and not these."""
+"""Built-in providers that allow a few settings, but not these."""
 
 _LOCAL = ("--oss", "--local-provider")
-"""Flags that choose a built-in one."""
+"""Flags that select a built-in provider."""
 
 _ONCE = {"request_max_retries": "0", "stream_max_retries": "0", "supports_websockets": "false"}
 
 _PATIENT = "features.unbounded_connection_retries=false"
-"""Otherwise the CLI waits without end for a network where it cannot reach its vendor."""
+"""Otherwise the CLI waits indefinitely for a network if it cannot reach its vendor."""
 
 
 def asked_once(args: Sequence[str]) -> tuple[str, ...]:
-    """The arguments that follow the owner's `args`, which may choose a provider of models. Another
-    that is built in stays as it is, and ends at the first retry that is told."""
+    """The arguments to append after the owner's `args`, which may select another model provider.
+
+    Another built-in provider cannot be changed; a request to it ends at the first reported retry.
+    """
     given = dict(_settings(args))
     name = given.get("model_provider", _OPENAI)
     words = ["-c", _PATIENT]
@@ -51,7 +53,7 @@ def _defines(key: str, name: str) -> bool:
 
 
 def _copy(base_url: str | None) -> tuple[str, ...]:
-    """OpenAI's provider. Without an address the CLI chooses it by the kind of login."""
+    """The copy of OpenAI's provider. Without a base URL the CLI chooses it by the kind of login."""
     fields = {
         "name": '"OpenAI"',
         "wire_api": '"responses"',
@@ -71,7 +73,7 @@ def _table(fields: dict[str, str]) -> str:
 
 
 def _settings(args: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The settings among `args` whose value is a string, in all the forms in which they may be."""
+    """The string settings in `args` as (key, value), in all syntaxes of the CLI."""
     words = iter(args)
     for word in words:
         if word in ("-c", "--config"):
@@ -86,10 +88,10 @@ def _settings(args: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield key.strip(), _value(value)
 
 
-def _value(said: str) -> str:
-    """As the CLI reads it: TOML, and what is none as it stands."""
+def _value(text: str) -> str:
+    """Parse a value like the CLI: as TOML, or literally if it is not valid TOML."""
     try:
-        value = tomllib.loads(f"x = {said}")["x"]
+        value = tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:
-        return said.strip()
-    return value if isinstance(value, str) else said.strip()
+        return text.strip()
+    return value if isinstance(value, str) else text.strip()

@@ -1,1 +1,1 @@
-"""What the drivers of several CLIs have in common."""
+"""Code shared by the drivers of several CLIs."""

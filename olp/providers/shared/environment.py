@@ -1,4 +1,4 @@
-"""What a CLI gets of OLP's own environment: an allow-list, never a list of what to remove."""
+"""The environment of a CLI, from an allow-list of OLP's own."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ ALLOWED = frozenset(
         "SYSTEMROOT",
     }
 )
-"""Names that every CLI gets from OLP's environment, `LC_*` besides. Everything else is left out:
-a list of what to remove would miss the next secret."""
+"""Names that every CLI gets from OLP's environment, plus `LC_*`. An allow-list, because a list of
+names to remove would miss the next secret.
+"""
 
 
 def child_environment(
     context: ProviderContext, info: ProviderInfo, own: Mapping[str, str]
 ) -> dict[str, str]:
-    """The whole environment of a CLI: the allowed names, its own login, what the provider sets,
-    and last what the owner wrote into `env`."""
+    """The whole environment of a CLI: the allowed names, its login, the provider's variables
+    (`own`), and last the owner's `env` setting.
+    """
     env = {
         name: value
         for name, value in context.environ.items()

@@ -1,7 +1,7 @@
-"""Tells an error text from an answer, and what it says of a status.
+"""Classification of error texts, and parsing of the HTTP status they contain.
 
-Structured signals come first; this is for what a CLI only says in words. Each provider brings its
-own table of patterns, in the order in which they are tried.
+Structured signals are used first; this is for what a CLI only reports as text. Each provider has
+its own table of patterns, in order of precedence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Patterns = Sequence[tuple[str, ErrorCode]]
 
 
 def classify(text: str, patterns: Patterns) -> ErrorCode | None:
-    """The code of the first pattern that is found in `text`, whatever its case and quotes."""
+    """The code of the first pattern that matches `text`, ignoring case and kind of apostrophe."""
     plain = (
         text[:LOOKED_AT]
         .replace("\u2019", "'")
@@ -54,14 +54,17 @@ _BLOCKED = re.compile(
 
 
 def is_transport_fault(text: str) -> bool:
-    """Whether `text` is what an HTTP, TLS or socket library, or the system, raises when the vendor
-    cannot be reached or its bytes cannot be read: the provider's fault (SPAWN_FAILED)."""
+    """Whether `text` is an error of an HTTP, TLS or socket library, or of the system, because the
+    vendor cannot be reached or its bytes cannot be read (SPAWN_FAILED).
+    """
     return _TRANSPORT.search(text[:LOOKED_AT]) is not None
 
 
 def is_blocked(text: str) -> bool:
     """Whether `text` is an HTML page of a proxy in front of the vendor, or a block by country or
-    network. With a 403 that is a vendor that cannot be reached (SPAWN_FAILED), and no login."""
+    network. With a 403 the vendor counts as unreachable (SPAWN_FAILED), not the login as
+    missing.
+    """
     return _BLOCKED.search(text[:LOOKED_AT]) is not None
 
 
@@ -85,14 +88,15 @@ _STATUS = re.compile(
 
 
 def http_status(text: str) -> int | None:
-    """The HTTP status of an error that `text` names, in any of the usual forms: `status 503`, `HTTP
-    429`, `API Error: 529`, `429 Too Many Requests`, `(403)`."""
+    """The HTTP status in an error text, in any of the usual forms: `status 503`, `HTTP 429`, `API
+    Error: 529`, `429 Too Many Requests`, `(403)`.
+    """
     found = _STATUS.search(text[:LOOKED_AT])
     return int(next(filter(None, found.groups()))) if found else None
 
 
 def plain(text: str) -> str:
-    """The sentence inside an error text that quotes the vendor's JSON body; else the text."""
+    """The sentence inside an error text that quotes the vendor's JSON body; otherwise the text."""
     start = text.find("{")
     if start < 0:
         return text
@@ -101,12 +105,12 @@ def plain(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     inner = body.get("error") if isinstance(body.get("error"), dict) else body
-    said = inner.get("message") or inner.get("detail")
-    return said if isinstance(said, str) and said else text
+    message = inner.get("message") or inner.get("detail")
+    return message if isinstance(message, str) and message else text
 
 
 def by_status(status: int | None) -> ErrorCode | None:
-    """What an upstream HTTP status means where nothing better is known."""
+    """The meaning of an upstream HTTP status where nothing more specific is known."""
     match status:
         case 401 | 403:
             return ErrorCode.AUTH_MISSING

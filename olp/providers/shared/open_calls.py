@@ -1,7 +1,7 @@
-"""The calls of the client's tools that a model waits for, in one conversation with a CLI.
+"""The open calls of the client's tools in one conversation with a CLI.
 
-They are told to the client, whose next request brings the results. Each CLI asks for the result of
-a call in a message of its own, which may come before the client has it, or after.
+They are sent to the client, whose next request brings the results. Each CLI requests the result of
+a call in a message of its own, before or after the client's request.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from olp.model import Message
 from olp.providers.base import Step
 
 Asked = TypeVar("Asked")
-"""How a CLI's question for a result is known, so that it can be answered."""
+"""The identity of a CLI's request for a result, with which it is answered."""
 
 
 class OpenCalls(Generic[Asked]):
-    """Those of one answer. With `parallel` off only the first is told; the others get no result."""
+    """The calls of one answer. With `parallel` off only the first is passed on; the others get no
+    result.
+    """
 
     def __init__(self, *, parallel: bool = True) -> None:
         self._parallel = parallel
@@ -30,12 +32,12 @@ class OpenCalls(Generic[Asked]):
         return bool(self._open)
 
     def called(self, id: str, name: str, arguments: str) -> list[Step]:
-        """One more call of the answer, which is open from now on, as the client is to see it."""
+        """Open a call of the answer; returns the steps to pass on to the client."""
         index, self._count = self._count, self._count + 1
-        return self.told([CallStarted(index, id, name), CallArguments(index, arguments)])
+        return self.track([CallStarted(index, id, name), CallArguments(index, arguments)])
 
-    def told(self, steps: Sequence[Step]) -> list[Step]:
-        """`steps`, whose calls are open from now on, as the client is to see them."""
+    def track(self, steps: Sequence[Step]) -> list[Step]:
+        """Open the calls among `steps`; returns the steps to pass on to the client."""
         for step in steps:
             if isinstance(step, CallStarted):
                 self._open.setdefault(step.id, None)
@@ -47,19 +49,20 @@ class OpenCalls(Generic[Asked]):
         return step.index > 0 and not self._parallel
 
     def knows(self, id: str) -> bool:
-        """Whether the call was told, or its result is here already."""
+        """Whether the call is open, or its result has arrived."""
         return id in self._open or id in self._given
 
     def asked(self, id: str, asked: Asked) -> list[tuple[Asked, Message | None]]:
-        """The CLI asks for the result of `id`: what there is to answer now."""
+        """The CLI requests the result of `id`; returns (request, result) pairs to answer now."""
         if id in self._given:
             return [(asked, self._given.pop(id))]
         self._open[id] = asked
         return []
 
     def give(self, results: Sequence[Message]) -> list[tuple[Asked, Message | None]]:
-        """The client's results: what there is to answer now. None stands for a call that got no
-        result, and is to be told as cancelled."""
+        """Take the client's results; returns the (request, result) pairs to answer now. None stands
+        for a call without a result, to be reported as cancelled.
+        """
         by_id = {message.answers: message for message in results}
         asked = [(one, by_id.get(id)) for id, one in self._open.items() if one is not None]
         self._given = {id: by_id.get(id) for id, one in self._open.items() if one is None}
@@ -68,6 +71,7 @@ class OpenCalls(Generic[Asked]):
 
 
 def fits(latest: Sequence[Message], *, parked: bool) -> bool:
-    """Whether what was said last can be handed over: results alone while calls are open, and else
-    no result at all."""
+    """Whether the new messages can be passed on: only results while calls are open, otherwise no
+    results.
+    """
     return bool(latest) and all(bool(message.answers) == parked for message in latest)

@@ -1,8 +1,8 @@
-"""Reads from words when a limit resets.
+"""Parse the reset time of a limit from text.
 
-Vendors write it in every form there is: a span, a time of day, a date with or without a year, in
-their zone, in the user's or in none. What was read is never taken for more than it can be: a time
-that is just past means now, and nothing is longer than the longest window that any vendor has.
+Vendors write it in every form: a duration, a time of day, a date with or without a year, in their
+time zone, the user's or none. Results are clamped to plausible times: one just past means now, and
+none is further away than the longest window of any vendor.
 """
 
 from __future__ import annotations
@@ -13,27 +13,30 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 LONGEST_S = 31 * 86400.0
-"""Seconds. Plans count by five hours, by the week, and extra credits by the month."""
+"""Seconds. Plans have windows of five hours and a week, extra credits of a month."""
 
 JUST_PAST = timedelta(hours=1)
-"""A time of day that was so short a time ago is not the one of tomorrow: clocks differ, and the
-notice may have been written before."""
+"""A time of day this recently past is not tomorrow's: clocks differ, and the notice may have been
+written earlier.
+"""
 
 LOOKED_AT = 4000
-"""Characters of a text that are searched: a notice is short, and a line of many MB would hold up
-everything else for seconds."""
+"""Characters of a text that are searched: a notice is short, and searching a line of many MB would
+block the event loop for seconds.
+"""
 
 _DAY = timedelta(days=1)
 
 
 def reset_time(text: str, now: datetime) -> float | None:
-    """When a limit resets, in epoch seconds, as far as `text` says it; not before `now`, and at
-    most LONGEST_S after it. `now` is an aware local time: what names no zone is in its zone."""
+    """The reset time in `text` in epoch seconds, or None; clamped to `now` and `now` + LONGEST_S.
+    `now` is an aware local time, whose zone is used for times without one.
+    """
     text = text[:LOOKED_AT]
     try:
         at = _epoch(text) or _iso(text, now) or _span(text, now) or _clock(text, now)
     except (ValueError, LookupError, OSError, OverflowError):
-        return None  # there is no such day, or no such zone
+        return None  # no such date, or no such time zone
     start = now.timestamp()
     return None if at is None else min(max(at, start), start + LONGEST_S)
 
@@ -122,7 +125,7 @@ def _iso(text: str, now: datetime) -> float | None:
     found = _ISO.search(text)
     if found is None:
         return None
-    zone = _here(found, now).tzinfo
+    zone = _now_in_zone(found, now).tzinfo
     year, month, day = (int(found[part]) for part in ("year", "month", "day"))
     hour, minute = (int(found[part] or 0) for part in ("hour", "minute"))
     return datetime(year, month, day, hour, minute, tzinfo=zone).timestamp()
@@ -130,25 +133,26 @@ def _iso(text: str, now: datetime) -> float | None:
 
 def _clock(text: str, now: datetime) -> float | None:
     found: re.Match[str] | None = None
-    # One word that may begin a time may stand right before another: `available again at …`.
+    # The keyword before a time may be followed by another one: `available again at …`.
     while found := _CLOCK.search(text, found.start() + 1 if found else 0):
         hour, minute = _time_of(found)
         day, month = found["day"] or found["day_first"], found["month"] or found["month_second"]
         if not (day or found["weekday"] or hour is not None):
             continue
-        here = _here(found, now)
+        here = _now_in_zone(found, now)
         at = here.replace(hour=hour or 0, minute=minute, second=0, microsecond=0)
         if day:
             return _dated(at, int(day), _MONTHS.index(month[:3].lower()) + 1, found["year"])
         if found["early"] or found["late"]:
             return (at + _DAY).timestamp()
-        return _coming(at, here, (found["weekday"] or "").lower())
+        return _next_occurrence(at, here, (found["weekday"] or "").lower())
     return None
 
 
 def _time_of(found: re.Match[str]) -> tuple[int | None, int]:
-    """Hour and minute of the day; no hour where none is told, and one that does not exist where a
-    clock does not have it."""
+    """Hour and minute of the day. The hour is None if there is none, and invalid if it is not on a
+    clock.
+    """
     if found["half"]:
         hour, afternoon = int(found["hour"]), found["half"].lower().startswith("p")
         return (hour % 12 + 12 * afternoon if hour <= 12 else 99), int(found["minute"] or 0)
@@ -158,7 +162,7 @@ def _time_of(found: re.Match[str]) -> tuple[int | None, int]:
 
 
 def _dated(at: datetime, day: int, month: int, year: str | None) -> float:
-    """That day; without a year the one that is nearest, be it past."""
+    """The date; without a year, the nearest one, past or future."""
     if year:
         return at.replace(year=int(year), month=month, day=day).timestamp()
     days = []
@@ -168,9 +172,10 @@ def _dated(at: datetime, day: int, month: int, year: str | None) -> float:
     return min(days, key=lambda one: abs(one - at.timestamp()))
 
 
-def _coming(at: datetime, here: datetime, weekday: str) -> float:
-    """The next time that a clock of that zone shows `at`, on that weekday if one is told; days are
-    counted on the calendar, since not every one of them has 24 hours."""
+def _next_occurrence(at: datetime, here: datetime, weekday: str) -> float:
+    """The next time `at` on the given weekday, if any. Days are counted on the calendar, since not
+    every day has 24 hours.
+    """
     earliest = here.timestamp() - JUST_PAST.total_seconds()
     at -= _DAY
     while at.timestamp() <= earliest or (weekday and _WEEKDAYS[at.weekday()] != weekday):
@@ -186,15 +191,16 @@ _ABBREVIATIONS = {
     **{"EST": -5, "EDT": -4, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7},
     **{"AKST": -9, "AKDT": -8, "HST": -10},
 }
-"""Hours east of Greenwich. CST, IST and BST are left out: each is the name of several zones."""
+"""Hours east of Greenwich. CST, IST and BST are left out: each names several zones."""
 
 _REGIONS = {"PT": "America/Los_Angeles", "ET": "America/New_York", "CT": "America/Chicago"}
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?", re.IGNORECASE)
 
 
-def _here(found: re.Match[str], now: datetime) -> datetime:
-    """`now` in the zone that is named, else as it is; LookupError or ValueError for one that is not
-    known, or of which there are several."""
+def _now_in_zone(found: re.Match[str], now: datetime) -> datetime:
+    """`now` in the zone that the match names, else unchanged. Raises LookupError or ValueError for
+    an unknown or ambiguous zone.
+    """
     if found["zone"]:
         return now.astimezone(_zone(found["zone"]))
     bare = found["bare"]
@@ -205,7 +211,7 @@ def _here(found: re.Match[str], now: datetime) -> datetime:
     except (LookupError, ValueError):
         if re.fullmatch(r"[A-Z]{2,4}T|.*/.*|.*\d", bare):
             raise
-        return now  # a word of the sentence
+        return now  # a word of the sentence, not a zone
 
 
 def _zone(name: str) -> tzinfo:

@@ -1,7 +1,7 @@
-"""Names of the client's tools, as a CLI takes them, and back again.
+"""Mapping between the names of the client's tools and those a CLI accepts.
 
-A client may use any name; a CLI takes some letters and not too many of them, and has tools of its
-own. A name that does not fit is written another way, and no two become one.
+A client may use any name; a CLI restricts characters and length, and has tools of its own. A name
+that does not fit is rewritten, and no two names collide.
 """
 
 from __future__ import annotations
@@ -13,23 +13,26 @@ from collections.abc import Sequence
 from olp.model import Tool
 
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
-_MARK = 8
+_HASH_LENGTH = 8
 
 
 def fitted(name: str, longest: int) -> str:
-    """`name` with letters, digits, `_` and `-` alone, at most `longest` of them: as it is, or with
-    a mark of the whole."""
+    """`name` reduced to letters, digits, `_` and `-`, at most `longest` characters; a changed name
+    starts with a hash of the original.
+    """
     plain = _ODD.sub("_", name)
     if plain == name and 0 < len(name) <= longest:
         return name
-    mark = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_MARK]
-    return f"t{mark}_{plain}"[:longest]
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:_HASH_LENGTH]
+    return f"t{digest}_{plain}"[:longest]
 
 
 class Names:
-    """Those of one request's tools. `prefix` stands before each where the CLI shows it, `taken` are
-    its own, none may begin with `reserved`, and an `identifier` has no `-` and does not begin with
-    a digit."""
+    """The tool names of one request.
+
+    `prefix` is prepended where the CLI shows a name, `taken` are the CLI's own names, no name may
+    begin with `reserved`, and an `identifier` has no `-` and no leading digit.
+    """
 
     def __init__(
         self,
@@ -48,7 +51,7 @@ class Names:
         self._identifier = identifier
         self._out: dict[str, str] = {}
         self._back: dict[str, str] = {}
-        # Those that can stay as they are come first, so that no other one takes their place.
+        # Names that can stay unchanged come first, so that no rewritten one collides with them.
         for tool in sorted(tools, key=lambda tool: self._fits(tool.name) != tool.name):
             name, tail = self._fits(tool.name), ""
             while name in self._back:
@@ -67,19 +70,19 @@ class Names:
         return bool(self._back)
 
     def outward(self, name: str) -> str:
-        """The name that the CLI is told."""
+        """The name as sent to the CLI."""
         return self._out.get(name) or self._fits(name)
 
     def shown(self, name: str) -> str:
-        """The name that the model knows it by."""
+        """The name as the model sees it."""
         return self._prefix + self.outward(name)
 
     def inward(self, shown: str) -> str | None:
-        """The client's own name of what the model calls `shown`; None if it offered none such."""
+        """The client's name of the tool that the model calls `shown`; None if there is none."""
         return self._back.get(shown.removeprefix(self._prefix))
 
     def missing(self, shown: Sequence[str]) -> list[str]:
-        """The client's own names of tools that are not among those `shown`."""
+        """The client's names of tools that are not among `shown`."""
         there = set(shown)
         return [name for out, name in self._back.items() if self._prefix + out not in there]
 

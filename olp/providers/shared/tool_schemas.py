@@ -1,7 +1,7 @@
-"""Whether a CLI can be given a tool's schema as it is, and what to do where it cannot.
+"""Whether a CLI accepts a tool's schema unchanged, and a fallback where it does not.
 
-Clients write what vendors put up with, and a CLI may be stricter: it leaves out the tool, or all of
-them, without a word. Such a tool is offered with any arguments, and its schema stands in its
+Clients send schemas that vendors tolerate, and a CLI may be stricter: it silently drops the tool,
+or all of them. Such a tool is offered with arbitrary arguments, and its schema is put into its
 description, where every model can read it.
 """
 
@@ -16,17 +16,17 @@ import regex
 from olp.model import Tool
 
 ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
-"""The schema of a tool whose own stands in its description."""
+"""The schema of a tool whose own is in its description."""
 
 OF_NAMES = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-"""Words of a schema that hold schemas by name."""
+"""Keywords that hold schemas by name."""
 
 _OF_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _OF_ONE = ("items", "additionalProperties", "not", "contains", "if", "then", "else")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 
 
-def _is_text(value: object) -> bool:
+def _is_string(value: object) -> bool:
     return isinstance(value, str)
 
 
@@ -39,15 +39,15 @@ def _is_type(value: object) -> bool:
     return bool(named) and all(isinstance(one, str) and one in _TYPES for one in named)
 
 
-def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def _are_strings(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_string, value))
 
 
 _RULES: Mapping[str, Callable[[Any], bool]] = {
     "type": _is_type,
-    "required": _are_texts,
+    "required": _are_strings,
     "enum": lambda value: isinstance(value, list) and bool(value),
-    **dict.fromkeys(("description", "title", "$ref", "format", "pattern"), _is_text),
+    **dict.fromkeys(("description", "title", "$ref", "format", "pattern"), _is_string),
     **dict.fromkeys(("minimum", "maximum", "multipleOf"), _is_number),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), _is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_number),
@@ -57,7 +57,7 @@ _RULES: Mapping[str, Callable[[Any], bool]] = {
 
 
 def is_sound(schema: Any) -> bool:
-    """Whether a schema is one, as far as the words go that clients use."""
+    """Whether a schema is valid, as far as the commonly used keywords go."""
     if isinstance(schema, bool):
         return True
     if not isinstance(schema, Mapping):
@@ -75,15 +75,17 @@ def is_sound(schema: Any) -> bool:
 _SIZES = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties")
 
 _SAFE = 2**53 - 1
-"""The largest integer that is the same in every language."""
+"""The largest integer that is exact in every language."""
 
 _DEEPEST = 100
-"""How deep JSON may be nested within what a CLI reads in one piece."""
+"""The deepest JSON nesting in a message that a CLI parses."""
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema holds to the letter, for a CLI that looks at every call by it. A reference
-    to nowhere, an expression that is none, a number beyond bounds: there no call would fit."""
+    """Whether a schema is strictly valid, for a CLI that validates every call against it. With a
+    dangling reference, an invalid regular expression or a number out of range no call would
+    pass.
+    """
     try:
         return _is_plain(schema, 0) and is_sound(schema) and _is_strict(schema, schema)
     except RecursionError:
@@ -91,7 +93,7 @@ def is_strict(schema: Mapping[str, Any]) -> bool:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Whether every reader takes it for the same JSON."""
+    """Whether every JSON parser reads the same value."""
     if isinstance(value, bool) or value is None:
         return True
     if isinstance(value, int):
@@ -112,14 +114,14 @@ def _is_strict(schema: Any, root: Mapping[str, Any]) -> bool:
     return (
         all(isinstance(size, int) and size >= 0 for size in sizes)
         and len(set(required)) == len(required)
-        and _leads_somewhere(schema.get("$ref"), root)
-        and _is_expression(schema.get("pattern"))
-        and all(map(_is_expression, schema.get("patternProperties", ())))
+        and _resolves(schema.get("$ref"), root)
+        and _is_regex(schema.get("pattern"))
+        and all(map(_is_regex, schema.get("patternProperties", ())))
         and all(_is_strict(inner, root) for inner in inner_of(schema))
     )
 
 
-def _leads_somewhere(reference: str | None, root: Mapping[str, Any]) -> bool:
+def _resolves(reference: str | None, root: Mapping[str, Any]) -> bool:
     if reference is None:
         return True
     if not reference.startswith("#"):
@@ -136,7 +138,7 @@ def _leads_somewhere(reference: str | None, root: Mapping[str, Any]) -> bool:
     return reference == "#" or reference.startswith("#/")
 
 
-def _is_expression(pattern: str | None) -> bool:
+def _is_regex(pattern: str | None) -> bool:
     try:
         return pattern is None or regex.compile(pattern) is not None
     except (regex.error, RecursionError, OverflowError):
@@ -144,7 +146,7 @@ def _is_expression(pattern: str | None) -> bool:
 
 
 def inner_of(schema: Mapping[str, Any]) -> Iterator[Any]:
-    """The schemas in a schema."""
+    """The direct subschemas of a schema."""
     for word, rule in schema.items():
         if word in OF_NAMES and isinstance(rule, Mapping):
             yield from rule.values()
@@ -155,14 +157,14 @@ def inner_of(schema: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def offered(tool: Tool, *, fits: bool) -> dict[str, Any]:
-    """What a CLI is told of a tool: its own description and schema, where it `fits`."""
+    """A tool's description and schema for a CLI: its own if the schema `fits`, else `ANYTHING`."""
     if fits:
         return {"description": tool.description, "inputSchema": tool.parameters}
-    return {"description": in_words(tool), "inputSchema": ANYTHING}
+    return {"description": with_schema_text(tool), "inputSchema": ANYTHING}
 
 
-def in_words(tool: Tool) -> str:
-    """The description of a tool with its schema in it, as far as that can be written down."""
+def with_schema_text(tool: Tool) -> str:
+    """The description of a tool with its schema appended, unless that cannot be serialized."""
     try:
         schema = json.dumps(tool.parameters, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:

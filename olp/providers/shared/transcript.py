@@ -1,9 +1,9 @@
-"""A conversation as one text, for CLIs that take one prompt.
+"""A conversation as one text, for CLIs that take a single prompt.
 
-A lone user message goes as it is. Otherwise each turn stands between tags that carry a word which
-occurs in no message of the conversation, so that no text in it can look like another turn. The
-word is made from the conversation's beginning: the same conversation, one turn longer, begins with
-the same bytes, which is what a vendor's prompt cache needs.
+A lone user message is passed unchanged. Otherwise each turn is enclosed in tags with a word that
+occurs in no message, so that no text can look like another turn. The word is derived from the
+beginning of the conversation: a conversation that is one turn longer begins with the same bytes, as
+vendors' prompt caches require.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WITH_TOOLS = (
 
 
 def prompt_of(request: Request) -> str:
-    """What the CLI is to be asked, without the system prompt."""
+    """The prompt for the CLI, without the system prompt."""
     turns = request.turns
     if not turns:
         return request.system
@@ -41,33 +41,33 @@ def prompt_of(request: Request) -> str:
 
 
 def transcript(turns: Sequence[Message], *, tools: bool = False) -> str:
-    """All turns as one text. `turns` is not empty; `tools` says whether the model may call some."""
+    """All turns as one text. `turns` is not empty; `tools` says whether the model may call any."""
     tag = _tag(turns)
     outro = _WITH_TOOLS if tools else _OUTRO[turns[-1].role]
-    rendered = [f'<{tag} role="{turn.role}">\n{told(turn)}\n</{tag}>' for turn in turns]
+    rendered = [f'<{tag} role="{turn.role}">\n{turn_text(turn)}\n</{tag}>' for turn in turns]
     return "\n\n".join([_INTRO.format(tag=tag), *rendered, outro])
 
 
-def told(turn: Message) -> str:
-    """A turn in words: its text, and what it calls or answers."""
+def turn_text(turn: Message) -> str:
+    """A turn as text: its text, and its calls or result."""
     if turn.role is Role.TOOL:
-        return told_result(turn)
-    said = [turn.text] if turn.text or not turn.calls else []
-    return "\n\n".join([*said, *map(told_call, turn.calls)])
+        return result_text(turn)
+    texts = [turn.text] if turn.text or not turn.calls else []
+    return "\n\n".join([*texts, *map(call_text, turn.calls)])
 
 
-def told_call(call: ToolCall) -> str:
-    """A call of a tool in words."""
+def call_text(call: ToolCall) -> str:
+    """A tool call as text."""
     return f"[Called the tool {call.name}, as {call.id or 'its only call'}: {call.arguments}]"
 
 
-def told_result(turn: Message) -> str:
-    """The result of a call in words."""
+def result_text(turn: Message) -> str:
+    """The result of a call as text."""
     return f"[Result of {turn.answers or 'the call'}:]\n{turn.text}"
 
 
 def numbered(turns: Sequence[Message]) -> list[Message]:
-    """The turns with a word in the place of each image, which are numbered through."""
+    """The turns with each image replaced by a numbered placeholder."""
     count, out = 0, []
     for turn in turns:
         words = []
@@ -84,11 +84,11 @@ def numbered(turns: Sequence[Message]) -> list[Message]:
 def _tag(turns: Sequence[Message]) -> str:
     seed = f"0:{turns[0].role}:{turns[0].text}".encode("utf-8", "replace")
     tag = f"turn-{hashlib.sha256(seed).hexdigest()[:8]}"
-    texts = [told(turn) for turn in turns]
+    texts = [turn_text(turn) for turn in turns]
     if not any(tag in text for text in texts):
         return tag
-    # Somebody foresaw it, who could foresee its successors too, as many as they like. What is made
-    # of every text can stand in none of them.
+    # Someone predicted the tag, and could predict any further candidate. A hash of all the texts
+    # cannot occur in any of them.
     whole = hashlib.sha256()
     for turn, text in zip(turns, texts, strict=True):
         whole.update(f"{len(text)}:{turn.role}:{text}".encode("utf-8", "replace"))
@@ -96,7 +96,7 @@ def _tag(turns: Sequence[Message]) -> str:
 
 
 def system_of(request: Request, *, describe_format: bool) -> str:
-    """The system prompt, with the wanted format described where the CLI has no mode for it."""
+    """The system prompt, with a description of the wanted format if the CLI has no mode for it."""
     system = request.system if request.turns else ""
     if not describe_format or request.format is None:
         return system

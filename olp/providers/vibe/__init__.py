@@ -1,7 +1,7 @@
 """Mistral Vibe: `vibe -p` with streaming output, and `vibe-app-server`.
 
-Its tools cannot be taken away, only forbidden one by one, so an entry that shows one ends the
-process. See `vibe_tools` for a model that has tools of the client's.
+Its tools cannot be removed, only forbidden one by one, so an entry that shows a call of one ends
+the process. See `tools` for conversations with tools of the client's.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from olp.providers.vibe.session import VibeSession
 _FLAGS = ("-p", "--output", "streaming", "--agent", "olp", "--output-dir", f"{PRIVATE_DIR}/out")
 
 ONE_TURN = ("--max-turns", "1")
-"""Without tools of the client's the model has nothing to come back for."""
+"""Without tools of the client's the model needs no second request."""
 
 GRACE_S = 0.3
-"""How long it may take to end when it is asked to: it would wait for the end of the answer under
-way, and keeps nothing that an abrupt end could spoil."""
+"""Seconds the CLI gets to exit when asked to: it would wait for the end of the answer in progress,
+and keeps no state that an abrupt end could corrupt.
+"""
 
 
 class Vibe:
@@ -72,7 +73,7 @@ class Vibe:
         return launch, VibeSession(first, configure)
 
     def survey(self, context: ProviderContext) -> Sequence[tuple[Launch, BaseDriver]]:
-        return ()  # it tells neither its models nor what is left of the plan
+        return ()  # it reports neither its models nor the remaining quota
 
     def probes(self, context: ProviderContext) -> Mapping[str, Launch]:
         env = _environment(context)
@@ -111,8 +112,8 @@ def _environment(context: ProviderContext) -> dict[str, str]:
 
 def _links(context: ProviderContext) -> dict[str, str]:
     own = context.config.login == "own"
-    theirs = context.environ.get("VIBE_HOME") or f"{context.home}/.vibe"
-    return {"home/.env": f"{context.own_home if own else theirs}/.env"}
+    shared = context.environ.get("VIBE_HOME") or f"{context.home}/.vibe"
+    return {"home/.env": f"{context.own_home if own else shared}/.env"}
 
 
 PROVIDER = Vibe()

@@ -1,8 +1,8 @@
-"""What `vibe -p` says, from its first line to its last.
+"""The output protocol of `vibe -p`.
 
-Its output is whole entries: the prompt is echoed, and a message is the answer only when its
-outcome is `committed`. Usage and error codes stand in a report, export.json, written as it exits,
-so that only then it is known whether what was said is an answer.
+Its output consists of whole entries: the prompt is echoed, and a message is the answer only if its
+outcome is `committed`. Usage and error codes are in a report, export.json, written at exit; only
+then is it known whether the messages are a valid answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from olp.providers.shared.wire import count, number, parse_line, rows, table, te
 from olp.providers.vibe.info import HARMLESS_ENTRIES, explain
 
 REPORT_S = 3.0
-"""How long the CLI may take to write its report when the answer is there."""
+"""Seconds the CLI has to write its report once the answer is complete."""
 
 
 class Driver:
@@ -29,32 +29,32 @@ class Driver:
         self._model = model
         self._now = now
         self._answer: list[str] = []
-        self._began = False
+        self._vendor_started = False
 
     def start(self) -> Sequence[Step]:
         return [Write(self._prompt.encode("utf-8", "replace")), CloseInput()]
 
     def receive(self, line: str) -> Sequence[Step]:
-        """Its first line is an echo of the prompt, before anything has reached the vendor."""
+        """The first line is an echo of the prompt, printed before the vendor is asked."""
         entry = parse_line(line)
         match entry.get("type"):
             case "reasoning":
-                self._began = True
+                self._vendor_started = True
                 return [Started(), Reasoning(text(entry.get("text")) or "")]
             case "message" if entry.get("role") == "assistant":
-                self._began = True
+                self._vendor_started = True
                 return [Started(), *self._message(entry)]
             case kind if kind in HARMLESS_ENTRIES:
                 return []
             case kind if kind not in ("effect", "callback") and "id" not in entry:
-                return []  # no entry of its history
+                return []  # not a history entry
             case kind:
                 return [tried("vibe", text(entry.get("title")) or str(kind)), Halt()]
 
     def _message(self, entry: Mapping[str, Any]) -> Sequence[Step]:
         outcome = table(entry.get("outcome"))
         if outcome.get("cause") == "retry":
-            # The CLI would ask again by itself, which is a second request for the same answer.
+            # The CLI is about to retry, which is a second request for the same answer.
             return [Failed(ErrorCode.VENDOR_CUT, "vibe gave up a part of its answer"), Halt()]
         if outcome.get("type") != "committed":
             return []
@@ -77,29 +77,33 @@ class Driver:
 
     def _failure(self, report: Mapping[str, Any], exit: Exit) -> Failed:
         error = table(report.get("error"))
-        said = text(error.get("message"))
-        if "turn_limit" in (said or exit.stderr):
-            return tried("vibe", "without a word")  # and was not let to ask its vendor again
+        message = text(error.get("message"))
+        if "turn_limit" in (message or exit.stderr):
+            # turn limit: it was kept from asking its vendor again
+            return tried("vibe", "without a word")
         code = text(error.get("code"))
         if report.get("outcome") == "refusal":
             code = "refusal"
-        if said is not None:
-            return explain(said, code, self._now, began=self._began)
-        failed = explain(exit.stderr, code, self._now, began=self._began)
+        if message is not None:
+            return explain(message, code, self._now, began=self._vendor_started)
+        failed = explain(exit.stderr, code, self._now, began=self._vendor_started)
         if failed.code is ErrorCode.AUTH_MISSING:
             return failed
         if not report and failed.code is ErrorCode.UNKNOWN:
-            failed = replace(failed, code=ErrorCode.SPAWN_FAILED)  # it died without a word
+            # it exited without an error message
+            failed = replace(failed, code=ErrorCode.SPAWN_FAILED)
         return replace(failed, detail=exit.told("vibe"))
 
 
 def _usage(report: Mapping[str, Any]) -> list[Event]:
-    """Nothing where it has not counted: its vendor does not always tell."""
-    told = table(report.get("usage"))
+    """The usage in the report; empty if it counted nothing, as the vendor does not always report
+    it.
+    """
+    counts = table(report.get("usage"))
     usage = Usage(
-        input=count(told.get("input_tokens")),
-        output=count(told.get("output_tokens")),
-        cached=count(told.get("cached_input_tokens")),
+        input=count(counts.get("input_tokens")),
+        output=count(counts.get("output_tokens")),
+        cached=count(counts.get("cached_input_tokens")),
         cost=number(report.get("cost_usd")),
     )
     return [usage] if usage.input or usage.output else []

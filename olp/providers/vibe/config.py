@@ -1,6 +1,6 @@
-"""The files that Vibe is started with: a configuration in which it does nothing by itself.
+"""The configuration files for Vibe, which keep it from doing anything on its own.
 
-It runs in a private VIBE_HOME, and in a private HOME, because it also looks for skills there.
+It runs in a private VIBE_HOME, and in a private HOME, because it looks for skills there too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LEAN: Mapping[str, Any] = {
 }
 
 _ASKING = ("bash", "read_file", "write_file", "edit")
-"""Its own tools that can be made to ask for leave before each use."""
+"""Its own tools that can be configured to ask for approval before each use."""
 
 NEVER: Mapping[str, Any] = {name: {"permission": "never"} for name in OWN_TOOLS}
 """Its own tools, forbidden one by one."""
@@ -48,16 +48,18 @@ NEVER: Mapping[str, Any] = {name: {"permission": "never"} for name in OWN_TOOLS}
 ASK_FIRST: Mapping[str, Any] = {
     name: {"permission": "ask", "allowlist": [], "denylist": []} for name in _ASKING
 } | {"bash": {"permission": "ask", "allowlist": [], "denylist": [], "denylist_standalone": []}}
-"""The same where the model has tools of the client's: it waits with each call of a tool of its own
-until it is told what comes of that (see `vibe_tools`), whatever the CLI thinks of the call."""
+"""Permissions for conversations with tools of the client's: each call of a tool of the CLI's own
+waits for OLP's decision (see `tools`), whatever the CLI thinks of the call.
+"""
 
 _SHUT_OUT = ("vibe", "olp")
-"""Plugins that take the place of the CLI's own one, `vibe`, and then exclude each other because
-they share a namespace. Otherwise the vendor is told where on this machine that one lies, under
-another name in each process, with four skills for which there is no use."""
+"""Plugins that replace the CLI's built-in one, `vibe`, and then exclude each other because they
+share a namespace. Otherwise the vendor is sent the path of the built-in one on this machine,
+which differs in each process, and four skills that are of no use.
+"""
 
 BUILT_IN_NAMES = {"mistral-medium-3.5": "mistral-vibe-cli-latest"}
-"""What the vendor calls the models that the CLI knows by an alias."""
+"""The vendor's names of the models that the CLI knows by an alias."""
 
 _THINKING = {
     Effort.NONE: "off",
@@ -71,13 +73,15 @@ _THINKING = {
 NO_SYSTEM = "You are a helpful assistant."
 
 PROMPT_FILE = "home/prompts/olp.md"
-"""Where the system prompt stands. It is read as a session begins."""
+"""Path of the system prompt, which is read when a session starts."""
 
 
 def home(config: Mapping[str, Any], system: str, own_tools: Mapping[str, Any]) -> dict[str, bytes]:
-    """The files of a private VIBE_HOME, and of the private HOME and TMPDIR beside it. Every request
-    runs as an agent of OLP's: only such a one may name the system prompt, and its rules for the
-    CLI's `own_tools` stand as they are, while those in the configuration are added to."""
+    """The files of a private VIBE_HOME, HOME and TMPDIR, by path in the run folder.
+
+    Every request runs as an agent named `olp`: only an agent can set the system prompt, and its
+    rules for the CLI's `own_tools` are final, while those in the configuration are merged.
+    """
     agent = {"description": "Answers in words.", "system_prompt_id": "olp", "tools": own_tools}
     return {
         "home/config.toml": tomli_w.dumps(config).encode(),
@@ -102,7 +106,7 @@ def _plugin(name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a session is made for."""
+    """The parameters that a session is created for."""
 
     model: str
     effort: Effort | None = None
@@ -113,7 +117,7 @@ class Wanted:
 
     @classmethod
     def by(cls, request: Request, model: str) -> Wanted:
-        """What `request` wants of `model`."""
+        """The parameters that `request` needs, for `model`."""
         return cls(
             model,
             request.effort,
@@ -125,12 +129,12 @@ class Wanted:
 
     @property
     def plain(self) -> Wanted:
-        """The same but for its system prompt, which then goes in front of the conversation."""
+        """The same without a system prompt, which then goes in front of the conversation."""
         return replace(self, system="")
 
 
 def configuration(wanted: Wanted, owner: Mapping[str, Any]) -> dict[str, Any]:
-    """Its configuration for one session, with what the owner wants changed in it."""
+    """The configuration of one session, with the owner's changes merged in."""
     without = {"disabled_tools": ["*"], "tools": NEVER}
     hands = {"enabled_tools": list(_ASKING)} if wanted.tools else without
     config = _merged({**_LEAN, **hands}, owner)
@@ -146,7 +150,7 @@ def configuration(wanted: Wanted, owner: Mapping[str, Any]) -> dict[str, Any]:
         entry = {"name": BUILT_IN_NAMES.get(model, model), "provider": "mistral", "alias": model}
         models.append(entry)
     if entry is not None:
-        # Without this word an image becomes a word, and nothing tells.
+        # Without this setting an image is silently replaced by a placeholder.
         entry.setdefault("supports_images", True)
         entry.update(limits)
     return config | ({"models": models} if models else {})

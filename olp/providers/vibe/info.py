@@ -1,4 +1,4 @@
-"""What is known of Vibe, and what its failures say."""
+"""Static facts about Vibe, and the classification of its failures."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from olp.providers.shared.notices import (
 )
 
 OWN_TOOLS = ("bash", "write_file", "edit", "read_file", "run_typescript", "skill")
-"""Its own tools that have a switch: what does not obey it is told to the model all the same."""
+"""Its own tools that have a permission setting. Forbidden ones are still listed to the model."""
 
 INFO = ProviderInfo(
     name="vibe",
@@ -40,7 +40,7 @@ INFO = ProviderInfo(
 )
 
 HARMLESS_ENTRIES = ("message", "notice", "checkpoint")
-"""Entries of its history that do nothing. Of what nobody knows it is taken that it may."""
+"""History entries that run nothing. Unknown types are assumed to run something."""
 
 CODES: Mapping[str, ErrorCode] = {
     "rate_limit": ErrorCode.RATE_LIMITED,
@@ -54,13 +54,13 @@ CODES: Mapping[str, ErrorCode] = {
     "invalid_image_attachment": ErrorCode.BAD_REQUEST,
     "images_not_supported": ErrorCode.INCAPABLE,
 }
-"""What its code of an error says by itself, the same in all its ways of being started."""
+"""The meaning of its error codes that need no further look; the same in all its modes."""
 
 BACKEND = "backend_error"
-"""Its code for a request to the vendor that went wrong, whatever the reason."""
+"""Its error code for any failed request to the vendor."""
 
 _FORBIDDEN = re.compile(r"invalid api key\. please", re.IGNORECASE)
-"""What it makes of any 403. Where the login itself is refused it says where the key came from."""
+"""Its message for any 403. If the login itself is rejected, it names the source of the key."""
 
 PATTERNS: Patterns = (
     (r"missing \S+ environment variable|invalid api key|unauthorized", ErrorCode.AUTH_MISSING),
@@ -93,11 +93,13 @@ def explain(
     status: int | None = None,
     began: bool = False,
 ) -> Failed:
-    """The failure that `text` tells of, with vibe's own `code` and the vendor's `status` where they
-    are told. `began` says that the vendor had begun to answer: what breaks off then is a cut. `now`
-    is None before anything was asked, when nothing can be told of a limit."""
+    """The failure for the error message `text`, vibe's own `code` and the vendor's `status`.
+
+    `began` says that the vendor had begun to answer: a transport fault is then VENDOR_CUT. `now` is
+    an aware local time, or None before any request, when there is no reset time to parse.
+    """
     status = status or http_status(text)
-    if _is_refused_at_the_door(text, status):
+    if _is_forbidden(text, status):
         error_code, status = ErrorCode.SPAWN_FAILED, 403
         text = "Mistral answered with status 403: it, or what stands before it, blocks this server"
     else:
@@ -111,9 +113,10 @@ def explain(
     return Failed(error_code, plain(text), status, resets_at)
 
 
-def _is_refused_at_the_door(text: str, status: int | None) -> bool:
-    """Whether it is a 403, which is a page or a block in front of the vendor: a login that is
-    refused gets a 401."""
+def _is_forbidden(text: str, status: int | None) -> bool:
+    """Whether it is a 403, which comes from a proxy or a block in front of the vendor: a rejected
+    login gets a 401.
+    """
     if status == 403:
         return classify(text, PATTERNS) in (None, ErrorCode.AUTH_MISSING) or is_blocked(text)
     return status is None and _FORBIDDEN.search(text) is not None
@@ -121,11 +124,11 @@ def _is_refused_at_the_door(text: str, status: int | None) -> bool:
 
 def _error_code(text: str, code: str | None, status: int | None) -> ErrorCode:
     known = CODES.get(code or "")
-    said = classify(text, PATTERNS)
-    # The vendor's 429 is the same for a plan that is used up, unless its words say so.
-    if known in (None, ErrorCode.RATE_LIMITED) and said is ErrorCode.QUOTA_EXHAUSTED:
-        known = said
-    if found := known or said or by_status(status):
+    by_text = classify(text, PATTERNS)
+    # The vendor sends 429 for an exhausted plan too; only the text tells them apart.
+    if known in (None, ErrorCode.RATE_LIMITED) and by_text is ErrorCode.QUOTA_EXHAUSTED:
+        known = by_text
+    if found := known or by_text or by_status(status):
         return found
     broken = is_transport_fault(text) or _BROKEN_STREAM.search(text) is not None
     if status is None and (broken or code == BACKEND):

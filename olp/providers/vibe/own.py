@@ -1,4 +1,4 @@
-"""Vibe's own tools, as far as a tool of the client's can stand in for them."""
+"""Vibe's own tools, as far as the client's tools can replace them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ OWN = {
     "file_system.write_file": "write_file",
     "file_system.search_replace": "edit",
 }
-"""Its own tools that ask before they do something: as the CLI and as the model calls them."""
+"""Its own tools that ask for approval: the CLI's name of each, and the model's."""
 
 _READS_LINES = 2000
-"""What the CLI adds to a call of `read_file` that says nothing of it."""
+"""The `limit` that the CLI adds to a `read_file` call without one."""
 
 
 def written(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as the model wrote them: the CLI shows them in names of its own."""
+    """The arguments as the model wrote them; the CLI reports them under names of its own."""
     change = next(iter(rows(shown.get("changes"))), {})
     path = shown.get("filePath")
     if change:
@@ -34,13 +34,12 @@ def written(shown: Mapping[str, Any]) -> dict[str, Any]:
     if count(out.get("limit")) == _READS_LINES:
         del out["limit"]
     if first := count(out.get("offset")):
-        out["offset"] = first - 1  # the model counts lines from 0, and is shown to count from 1
+        out["offset"] = first - 1  # the model counts lines from 0, the CLI reports them from 1
     return {name: value for name, value in out.items() if value is not None}
 
 
 def fitted(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
-    """The arguments under the names that the client's tool has for them: `file_path` may be its
-    `filePath`."""
+    """Rename arguments to the properties of the client's tool, e.g. `file_path` to `filePath`."""
     known = {_plain(name): name for name in table(tool.parameters.get("properties"))}
     return {known.get(_plain(name), name): value for name, value in arguments.items()}
 

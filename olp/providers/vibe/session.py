@@ -1,9 +1,8 @@
-"""Vibe as a process that waits for its requests: `vibe-app-server --multiplex`.
+"""Vibe as a warm process: `vibe-app-server --multiplex`.
 
-Each conversation is a channel of it (`vibe_run`). It takes a moment to begin one, so a spare one is
-begun ahead, but not in the moment after an answer, in which the conversation may go on. The system
-prompt is not known then and goes in front of the conversation; a request that the spare one does
-not fit begins its own.
+Each conversation is a channel (`run`). Opening one takes a moment, so a spare one is opened ahead,
+but not right after an answer, when the conversation may continue. The system prompt is not known
+then and goes in front of the conversation; a request that the spare one does not fit opens its own.
 """
 
 from __future__ import annotations
@@ -21,15 +20,17 @@ from olp.providers.vibe.config import NO_SYSTEM, PROMPT_FILE, Wanted
 from olp.providers.vibe.run import WORKSPACE, Run
 from olp.providers.vibe.tools import HOUR_S, MAX_RESULT_CHARS
 
-MAX_TOLD_BYTES = 4 * 1024 * 1024
-"""What one process is told at most: it keeps some eight times as much in its private folder."""
+MAX_INPUT_BYTES = 4 * 1024 * 1024
+"""Bytes of conversation after which a process is not reused: it keeps about eight times as much in
+its run folder.
+"""
 
 Configure = Callable[[Wanted], Mapping[str, Any]]
-"""The whole configuration of a session."""
+"""Builds the whole configuration of a session."""
 
 
 class VibeSession:
-    """The protocol of one such process. Its first session is made for `first`."""
+    """The protocol of one warm process. Its first session is created for `first`."""
 
     keeps_max_tokens = True
 
@@ -39,22 +40,23 @@ class VibeSession:
         self._count = 0
         self._run: Run | None = None
         self._spare: Run | None = None
-        self._told_bytes = 0
+        self._closed_bytes = 0
 
     def takes(self, request: Request, model: str) -> bool:
-        """Everything but a conversation that the assistant is to go on with."""
+        """Everything but a request to continue an assistant message."""
         return request.asks
 
     def opening_s(self, request: Request) -> float | None:
-        """Text and thinking are told as they come, a call only when it is whole: a long one may be
-        the first that the model writes."""
+        """Text and reasoning are reported as they come, a call only when it is complete: a long one
+        may be the first thing that the model writes.
+        """
         return None if request.tools else OPENING_S
 
     @property
     def reusable(self) -> bool:
-        """Until it was told so much: that lies in its folder until it ends."""
-        told = self._run.told_bytes if self._run is not None else 0
-        return self._told_bytes + told < MAX_TOLD_BYTES
+        """False after `MAX_INPUT_BYTES` of conversation, which stay in its run folder."""
+        current = self._run.input_bytes if self._run is not None else 0
+        return self._closed_bytes + current < MAX_INPUT_BYTES
 
     @property
     def parked(self) -> bool:
@@ -62,7 +64,7 @@ class VibeSession:
         return self._run is not None and self._run.calls.parked
 
     def can_resume(self, request: Request) -> bool:
-        """With what can be handed over: results as the CLI hands them on as they are."""
+        """Whether the new messages can be passed on, unchanged if they are tool results."""
         latest, parked = request.latest, self.parked
         whole = all(len(m.text) <= MAX_RESULT_CHARS and not m.media for m in latest)
         return fits(latest, parked=parked) and (whole or not parked)
@@ -70,12 +72,12 @@ class VibeSession:
     # --- what is written -----------------------------------------------------------------------
 
     def start(self) -> Sequence[Step]:
-        return self._begin_spare(self._first)
+        return self._open_spare(self._first)
 
     def prepare(self) -> Sequence[Step]:
-        return [] if self._spare is not None else self._begin_spare(Wanted(self._first.model))
+        return [] if self._spare is not None else self._open_spare(Wanted(self._first.model))
 
-    def _begin_spare(self, wanted: Wanted) -> Sequence[Step]:
+    def _open_spare(self, wanted: Wanted) -> Sequence[Step]:
         self._spare = self._new(wanted)
         return [_prompt_file(self._spare), *self._spare.open()]
 
@@ -85,21 +87,21 @@ class VibeSession:
 
     def ask(self, request: Request, model: str, now: datetime) -> Sequence[Step]:
         wanted = Wanted.by(request, model)
-        over, spare = self._run, self._spare
+        previous, spare = self._run, self._spare
         self._spare = None
-        # The conversation before is over: what the process keeps of it is given free.
-        steps: list[Step] = [self._leave(over)] if over is not None else []
+        # The previous conversation is over: release the memory it takes.
+        steps: list[Step] = [self._close(previous)] if previous is not None else []
         if spare is not None and spare.wanted in (wanted, wanted.plain):
             self._run = spare
             return [*steps, *spare.ask(request, now)]
         if spare is not None:
-            steps.append(self._leave(spare))
+            steps.append(self._close(spare))
         self._run = self._new(wanted)
         steps += [_prompt_file(self._run), *self._run.open()]
         return [*steps, *self._run.ask(request, now)]
 
-    def _leave(self, run: Run) -> Step:
-        self._told_bytes += run.told_bytes
+    def _close(self, run: Run) -> Step:
+        self._closed_bytes += run.input_bytes
         return run.close()
 
     def resume(self, request: Request, now: datetime) -> Sequence[Step]:
@@ -119,30 +121,31 @@ class VibeSession:
             return []
         if isinstance(message, dict):
             return run.receive(message)
-        said = text(frame.get("error")) or "it closed the conversation"
-        return [Failed(ErrorCode.SPAWN_FAILED, f"vibe: {said}")]
+        reason = text(frame.get("error")) or "it closed the conversation"
+        return [Failed(ErrorCode.SPAWN_FAILED, f"vibe: {reason}")]
 
     def _by_channel(self, channel: str | None) -> Run | None:
         runs = (run for run in (self._run, self._spare) if run is not None)
         return next((run for run in runs if run.channel == channel), None)
 
     def called(self, connection: int, line: str) -> Sequence[Step]:
-        """What it asks on its socket, which is one for all conversations: who is there when one
-        begins, and later for results of the one that is on."""
+        """Handle a request on the socket, which all conversations share: `agent/initialize` when
+        one starts, later requests for results of the current one.
+        """
         question = parse_line(line)
         newest = self._spare or self._run
         if newest is None:
             return [ended("vibe", "asked before it was told anything")]
         if question.get("method") != "agent/initialize":
             return (self._run or newest).called(connection, question)
-        told = {
+        result = {
             "protocolVersion": 2,
             "workspace": WORKSPACE,
             "python": "python3",
             "tools": newest.calls.offered(),
             "toolTimeoutSeconds": HOUR_S,
         }
-        answer = {"jsonrpc": "2.0", "id": question.get("id"), "result": told}
+        answer = {"jsonrpc": "2.0", "id": question.get("id"), "result": result}
         return [Reply(connection, line_of(answer))]
 
     def exited(self, exit: Exit) -> Sequence[Event]:

@@ -1,4 +1,4 @@
-"""What a conversation with Vibe costs: its own counts, of which one answer is a difference."""
+"""The usage of a Vibe conversation, computed as differences of the session's counters."""
 
 from __future__ import annotations
 
@@ -12,20 +12,32 @@ from olp.providers.shared.wire import count, number
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a session has cost so far, and its last request to the vendor in it."""
+    """The session's counters so far, and those of its last request to the vendor."""
 
     requests: int = 0
+
     input: int = 0
+    """Tokens, cached ones included."""
+
     output: int = 0
+    """Tokens."""
+
     cached: int = 0
+    """Tokens."""
+
     last_input: int = 0
+    """Tokens of the last request."""
+
     last_cached: int = 0
+    """Tokens of the last request."""
+
     prices: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Dollars per million tokens of input, output and cached input."""
 
     @classmethod
-    def told(cls, stats: Mapping[str, Any]) -> Spent:
-        """As the CLI tells it: dollars for a million tokens of input, output and cached input."""
-        dear = number(stats.get("inputPricePerMillion")) or 0.0
+    def from_stats(cls, stats: Mapping[str, Any]) -> Spent:
+        """Parse the CLI's `stats` object."""
+        input_price = number(stats.get("inputPricePerMillion")) or 0.0
         cached = number(stats.get("cachedInputPricePerMillion"))
         return cls(
             count(stats.get("modelCalls")),
@@ -35,21 +47,24 @@ class Spent:
             count(stats.get("lastTurnPromptTokens")),
             count(stats.get("lastTurnCachedTokens")),
             (
-                dear,
+                input_price,
                 number(stats.get("outputPricePerMillion")) or 0.0,
-                dear if cached is None else cached,
+                input_price if cached is None else cached,
             ),
         )
 
     def since(self, before: Spent) -> Usage:
-        """The difference. What the client is told of is the last request, which is as long as the
-        conversation is."""
+        """The difference as the usage of one answer. `input` is that of the last request, which is
+        the length of the conversation; the rest is `beyond`.
+        """
         read = max(0, self.input - before.input)
         written = max(0, self.output - before.output)
         cached = min(read, max(0, self.cached - before.cached))
         shown = min(read, self.last_input)
-        dear, output, cheap = self.prices
-        cost = (dear * (read - cached) + cheap * cached + output * written) / 1_000_000
+        input_price, output, cached_price = self.prices
+        cost = (
+            input_price * (read - cached) + cached_price * cached + output * written
+        ) / 1_000_000
         return Usage(
             input=shown,
             output=written,
