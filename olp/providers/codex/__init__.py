@@ -21,7 +21,7 @@ from olp.providers.codex.items import strict_schema
 from olp.providers.codex.session import CodexSession
 from olp.providers.codex.survey import CATALOGUE, CatalogueDriver, LimitsDriver
 from olp.providers.codex.vendor import asked_once
-from olp.providers.shared.environment import child_environment
+from olp.providers.shared.environment import child_environment, login_link
 from olp.providers.shared.transcript import prompt_of, system_of
 
 _OFF = (
@@ -148,9 +148,7 @@ def _catalogue(context: ProviderContext) -> tuple[str, ...]:
 
 
 def _links(context: ProviderContext) -> dict[str, str]:
-    own = context.config.login == "own"
-    shared = context.environ.get("CODEX_HOME") or f"{context.home}/.codex"
-    return {"home/auth.json": f"{context.own_home if own else shared}/auth.json"}
+    return login_link(context, "CODEX_HOME", ".codex", "auth.json")
 
 
 PROVIDER = Codex()

@@ -31,6 +31,7 @@ from olp.providers.codex.items import (
 from olp.providers.codex.survey import windows_of
 from olp.providers.codex.turn import Turn
 from olp.providers.shared.open_calls import OpenCalls, fits
+from olp.providers.shared.rpc import Requests
 from olp.providers.shared.tool_names import Names
 from olp.providers.shared.transcript import system_of
 from olp.providers.shared.wire import is_cut, parse_line, table
@@ -59,8 +60,7 @@ class CodexSession:
     def __init__(self, version: str, work: str) -> None:
         self._version = version
         self._work = work
-        self._last_id = 0
-        self._methods: dict[int, str] = {}
+        self._requests = Requests()
         self._thread_id: str | None = None
         self._turn_id: str | None = None
         self._turn: Turn | None = None
@@ -92,9 +92,7 @@ class CodexSession:
     # --- what is written -----------------------------------------------------------------------
 
     def _call(self, method: str, **params: Any) -> Write:
-        self._last_id += 1
-        self._methods[self._last_id] = method
-        return rpc_line({"id": self._last_id, "method": method, "params": params})
+        return rpc_line(self._requests.new(method, params))
 
     def start(self) -> Sequence[Step]:
         client = {"name": "olp", "title": "OLP", "version": self._version}
@@ -172,7 +170,7 @@ class CodexSession:
         method, number = message.get("method"), message.get("id")
         params = table(message.get("params"))
         if method is None and isinstance(number, int):
-            return self._response(self._methods.pop(number, ""), message)
+            return self._response(self._requests.answered(number), message)
         if method == "item/tool/call" and isinstance(number, int):
             return self._tool_call(number, params)
         if number is not None:

@@ -41,3 +41,13 @@ def child_environment(
     env.setdefault("PATH", "/usr/local/bin:/usr/bin:/bin")
     env["HOME"] = context.home
     return env | dict(own) | dict(context.config.env)
+
+
+def login_link(context: ProviderContext, variable: str, folder: str, file: str) -> dict[str, str]:
+    """The link to a CLI's login file in its private home. With `login = "own"` the file is OLP's;
+    otherwise it is the user's, in the folder that `variable` names, or else in `folder` of the
+    user's home.
+    """
+    users = context.environ.get(variable) or f"{context.home}/{folder}"
+    kept = context.own_home if context.config.login == "own" else users
+    return {f"home/{file}": f"{kept}/{file}"}

@@ -12,7 +12,7 @@ from datetime import datetime
 from olp.model import PRIVATE_DIR, Launch, Request
 from olp.providers.base import Driver as BaseDriver
 from olp.providers.base import ProviderContext, adapted
-from olp.providers.shared.environment import child_environment
+from olp.providers.shared.environment import child_environment, login_link
 from olp.providers.shared.transcript import prompt_of
 from olp.providers.vibe.answer import Driver
 from olp.providers.vibe.config import ASK_FIRST, NEVER, NO_SYSTEM, Wanted, configuration, home
@@ -111,9 +111,7 @@ def _environment(context: ProviderContext) -> dict[str, str]:
 
 
 def _links(context: ProviderContext) -> dict[str, str]:
-    own = context.config.login == "own"
-    shared = context.environ.get("VIBE_HOME") or f"{context.home}/.vibe"
-    return {"home/.env": f"{context.own_home if own else shared}/.env"}
+    return login_link(context, "VIBE_HOME", ".vibe", ".env")
 
 
 PROVIDER = Vibe()

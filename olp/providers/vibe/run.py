@@ -15,6 +15,7 @@ from typing import Any
 from olp.events import Done, ErrorCode, Failed, Finish, Reads, Reasoning, Started, Text, Usage
 from olp.model import Field, Media, Message, Request, Role
 from olp.providers.base import Halt, Ready, Step, Write, ended, tried
+from olp.providers.shared.rpc import Requests
 from olp.providers.shared.transcript import numbered, system_of, transcript
 from olp.providers.shared.wire import count, line_of, rows, table, text, whole
 from olp.providers.vibe.config import Wanted
@@ -54,8 +55,7 @@ class Run:
             "config": dict(config),
             "credentials": {},
         }
-        self._last_id = 0
-        self._methods: dict[int, str] = {}
+        self._requests = Requests()
         self._session = ""
         self._turn = ""
         self._prompt: list[dict[str, Any]] | None = None
@@ -75,10 +75,7 @@ class Run:
         return Write(line_of(frame))
 
     def _call(self, method: str, **params: Any) -> Write:
-        self._last_id += 1
-        self._methods[self._last_id] = method
-        request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
-        return self._frame(request)
+        return self._frame({"jsonrpc": "2.0", **self._requests.new(method, params)})
 
     def open(self) -> Sequence[Step]:
         """The messages that open the channel and start a session."""
@@ -154,7 +151,7 @@ class Run:
         """Handle one message on this channel."""
         method, number = text(message.get("method")), message.get("id")
         if method is None:
-            known = self._methods.pop(number, "") if isinstance(number, int) else ""
+            known = self._requests.answered(number)
             return self._response(known, message)
         params = table(message.get("params"))
         if number is not None:
