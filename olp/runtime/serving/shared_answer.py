@@ -45,7 +45,8 @@ class SharedAnswer:
         self._task.add_done_callback(self._on_done)
 
     def __repr__(self) -> str:
-        return f"SharedAnswer({len(self._outputs)} outputs, {len(self._readers)} readers, {self.over=})"
+        counts = f"{len(self._outputs)} outputs, {len(self._readers)} readers"
+        return f"SharedAnswer({counts}, {self.over=})"
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self.over = True
