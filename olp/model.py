@@ -290,9 +290,8 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class ModelEntry:
-    """One name that a client may ask for, and the hops behind it. `can` is what at least one of
-    these can do, `context` the tokens that each of them can read whose model is known in this;
-    `created` is in epoch seconds."""
+    """One model name and its hops. `created` is in epoch seconds; `context` is the smallest known
+    context window of the hops, in tokens; `can` is the union of their capabilities."""
 
     id: str
     owned_by: str

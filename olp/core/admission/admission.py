@@ -1,9 +1,9 @@
-"""Everything that is remembered between requests and decides whether a hop may be asked now.
+"""Admission control: decides whether a hop may be asked now.
 
-`enter` is one synchronous step that looks at the holds, the thresholds, the breaker and the slots,
-in this order, and takes what the attempt needs. It gives a `Pass` to be left by the block that
-entered, or the failure that keeps the hop from being asked. Nothing can come between the looking
-and the taking, and whatever way the block is left, what was taken is given back once.
+`enter` checks the holds, the thresholds, the breaker and the slots, in this order, and acquires
+what the attempt needs, in one synchronous step, so that there is no race between check and acquire.
+It returns a `Permit`, a context manager that releases everything once on exit, or the failure for
+which the hop is skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from olp.model import Hop
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """One moment: steady seconds, epoch seconds, and the local date as YYYY-MM-DD."""
+    """One moment: monotonic seconds, epoch seconds, and the local date as YYYY-MM-DD."""
 
     steady: float
     wall: float
@@ -35,8 +35,8 @@ class Now:
 
 
 class Admission:
-    """The books of one server. `limits` are each provider's own thresholds; `contexts` are the
-    tokens that a model can read, where its CLI has told."""
+    """Admission state of one server. `limits` are the thresholds by provider; `contexts` are the
+    context windows in tokens that the CLIs reported."""
 
     def __init__(
         self, slots: Slots, breaker: BreakerConfig, limits: Mapping[str, Thresholds]
@@ -55,15 +55,15 @@ class Admission:
     def adopt(
         self, slots: Mapping[str, int], breaker: BreakerConfig, limits: Mapping[str, Thresholds]
     ) -> None:
-        """Go by another configuration from now on. What is known is kept, since a provider is as
-        well or ill as it was; a provider that is gone is kept for the answers that still use it."""
+        """Switch to another configuration. The state is kept; so are removed providers, for the
+        answers in flight."""
         self.slots.adopt(slots)
         self.breaker.adopt(breaker)
         self.health.adopt(slots)
         self._limits = {**self._limits, **limits}
 
     def forget(self, provider: str) -> None:
-        """It is another account or program by now, and starts with a clean sheet."""
+        """Reset the state of a provider whose account or program has changed."""
         self.holds.clear(provider)
         self.breaker.forget(provider)
         self.quota.forget(provider)
@@ -80,9 +80,9 @@ class Admission:
         forced: bool = False,
         in_turn: bool = False,
     ) -> Permit | Failed:
-        """What an attempt at `hop` needs, or why it cannot be made. `forced` passes an open
-        circuit: the request has nowhere else to go. A slot that others wait for is only for whoever
-        is `in_turn`."""
+        """A permit for one attempt at `hop`, or why it is refused. `forced` ignores an open
+        circuit: there is no other hop. If others queue for a slot, only a request that is `in_turn`
+        may take it."""
         unwanted = self._unwanted(hop, chain_limits, now, forced=forced)
         if unwanted is not None:
             return self._with_last_error(hop, unwanted, now)
@@ -113,8 +113,8 @@ class Admission:
         )
 
     def _with_last_error(self, hop: Hop, skipped: Failed, now: Now) -> Failed:
-        """A skip says what really went wrong the last time, so that nobody has to look for it. A
-        hold says so itself, and what is long ago has nothing to do with it."""
+        """Append the hop's last real error to the reason for skipping it; not to a hold, which
+        states its own, and not an error older than STALE_S."""
         last, at = self._last_error.get(hop, (None, 0.0))
         if last is None or skipped.code is ErrorCode.QUOTA_HOLD or now.steady - at > STALE_S:
             return skipped
@@ -123,12 +123,12 @@ class Admission:
         )
 
     def state(self, provider: str, now: float, wall: float) -> str:
-        """How it is: `used_up`, or what its last requests say (see `Vitals.state`)."""
+        """`used_up`, else the state by its last requests (see `ProviderHealth.state`)."""
         used_up = self.holds.used_up(provider, now, wall)
         return "used_up" if used_up else self.health.state(provider, now)
 
     def note(self, hop: Hop, end: Done | Failed, now: Now) -> str | None:
-        """How an attempt at `hop` ended; `opened` or `closed` if that changes its circuit."""
+        """Record the end of an attempt; returns `opened` or `closed` if its circuit changed."""
         self.health.note(hop.provider, end, now.steady)
         self.holds.note(hop, end, now.steady, now.wall)
         if isinstance(end, Done):
@@ -139,7 +139,7 @@ class Admission:
 
 
 class Permit:
-    """The right to make one attempt at `hop`. Leaving its block gives back what it holds."""
+    """Permission for one attempt at `hop`. Leaving its `with` block releases slot and probes."""
 
     def __init__(self, hop: Hop, slot: Slot, probes: tuple[Probe, ...]) -> None:
         self.hop = hop
@@ -150,8 +150,8 @@ class Permit:
         return self
 
     def answered(self) -> None:
-        """The answer is complete: its slot is free before its last word goes out, so that whoever
-        waited for that word finds it free. The process may still be on its way out."""
+        """Free the slot before the final event is sent, so that a client that asks again at once
+        finds it free. The process may still be exiting."""
         self._slot.answered()
 
     def __exit__(
@@ -161,20 +161,20 @@ class Permit:
         at: TracebackType | None,
     ) -> None:
         self._slot.give_back()
-        # An end that says something was noted before, and has opened or shut these doors already.
+        # A conclusive end was noted before this, and has opened or shut these gates already.
         for probe in self._probes:
             probe.leave()
 
 
 def _real_error(end: Failed) -> bool:
-    """Whether it came from an attempt, and was not the client's doing."""
+    """Whether it is a failure of an actual attempt, not caused by the client."""
     if end.code is ErrorCode.CONCURRENCY_LIMIT:
         return False
     return trigger_of(end) in (TriggerType.HARD, TriggerType.AUTH_MISSING)
 
 
 def _effective(chain: Thresholds | None, provider: Thresholds | None) -> Thresholds:
-    """The chain's own thresholds, and where it has none the provider's."""
+    """The chain's thresholds, with the provider's as defaults."""
     values = {}
     for name in Thresholds.__struct_fields__:
         own = getattr(chain, name) if chain is not None else None

@@ -1,8 +1,8 @@
-"""The circuit breaker: leaves a hop alone for a while that fails again and again.
+"""The circuit breaker: skips a hop that fails repeatedly.
 
-A provider that is down costs every request the time of finding that out. After a few failures in a
-short time its door is shut; after the cool-down one request tries it again. Only the provider's
-own faults are counted; the trigger table says which those are.
+Otherwise a provider that is down delays every request. After `threshold` failures within `window_s`
+the circuit opens; after `cooldown_s` one request probes it. Only the provider's own faults count
+(see the trigger table).
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ class _Circuit:
 
 
 class Breaker:
-    """One circuit for each hop target (provider and model). Lost with the process, on purpose: a
-    restart is a person's way of saying that something was repaired."""
+    """One circuit per hop. Not persisted on purpose: a restart usually means that something was
+    repaired."""
 
     def __init__(self, config: BreakerConfig) -> None:
         self._config = config
         self._circuits: dict[Hop, _Circuit] = {}
 
     def adopt(self, config: BreakerConfig) -> None:
-        """Go by another configuration from the next failure on."""
+        """Use another configuration from the next failure on."""
         self._config = config
 
     def forget(self, provider: str) -> None:
-        """Nothing is known of the provider's models any more."""
+        """Drop the circuits of a provider."""
         self._circuits = {h: c for h, c in self._circuits.items() if h.provider != provider}
 
     def blocks(self, hop: Hop, now: float) -> bool:
-        """Whether `hop` is to be left alone now."""
+        """Whether `hop` must be skipped now."""
         circuit = self._circuits.get(hop)
         return circuit is not None and circuit.gate.blocks(now)
 
     def opens_again(self, hop: Hop, now: float) -> float:
-        """When `hop` may be tried again; `now` if it may, or if only a probe is in the way."""
+        """When `hop` may be tried again; `now` if at once, or if a probe is in progress."""
         circuit = self._circuits.get(hop)
         until = circuit.gate.until if circuit else None
         return now if until is None else max(now, until)
 
     def enter(self, hop: Hop) -> Probe | None:
-        """An attempt at `hop` begins; the probe that it is, if it is one."""
+        """Start an attempt at `hop`; returns a Probe if the attempt is one."""
         circuit = self._circuits.get(hop)
         return circuit.gate.enter() if circuit else None
 
     def note(self, hop: Hop, end: Done | Failed, now: float) -> str | None:
-        """How an attempt ended; `opened` or `closed` if that changes the circuit."""
+        """Record the end of an attempt; returns `opened` or `closed` if the circuit changed."""
         if isinstance(end, Failed) and counted(end):
             return self._failed(self._circuits.setdefault(hop, _Circuit()), now)
         circuit = self._circuits.get(hop)
@@ -83,7 +83,7 @@ class Breaker:
         return None if was_shut else "opened"
 
     def open_circuits(self, now: float) -> Iterable[tuple[Hop, float]]:
-        """The hops that are shut, and for how many seconds (0: a probe is due or under way)."""
+        """The hops with an open circuit, and the seconds left (0: probe due or in progress)."""
         for hop, circuit in self._circuits.items():
             if circuit.gate.until is not None:
                 yield hop, max(0.0, circuit.gate.until - now)

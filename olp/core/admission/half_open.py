@@ -1,42 +1,42 @@
-"""A door that is shut for a while and then lets one try it.
+"""Half-open gate: after `until`, admits one probe.
 
-What the circuit breaker and the quota hold have in common: after the wait, exactly one request goes
-through as a probe while the others still find the door shut, and how the probe ends decides.
+Shared by the circuit breaker and the quota hold: once the wait is over, exactly one request passes
+as a probe while the others stay blocked, and its result decides.
 """
 
 from __future__ import annotations
 
 
 class Probe:
-    """The one request that tries a shut door."""
+    """The one request that was admitted through a shut gate."""
 
     def __init__(self, gate: HalfOpenGate) -> None:
-        self._latch = gate
+        self._gate = gate
 
     def leave(self) -> None:
-        """It has ended, whatever came of it: if the door is still shut, the next one may try. A
-        second call does nothing, nor does one that comes when another has taken its place."""
-        if self._latch.probe is self:
-            self._latch.probe = None
+        """The probe ended: if the gate is still shut, the next request may probe. Idempotent; no
+        effect if another probe has replaced it."""
+        if self._gate.probe is self:
+            self._gate.probe = None
 
 
 class HalfOpenGate:
-    """Shut until a time; times are seconds of one clock."""
+    """Shut until a time, in seconds of one clock."""
 
     def __init__(self) -> None:
         self.until: float | None = None
         self.probe: Probe | None = None
 
     def __repr__(self) -> str:
-        return f"Latch(until={self.until}, probing={self.probe is not None})"
+        return f"HalfOpenGate(until={self.until}, probing={self.probe is not None})"
 
     def shut(self, until: float) -> None:
-        """Shut it, or keep it shut, until then. A probe that is under way stays the only one: the
-        news may come from a request that was on its way before the door was shut."""
+        """Shut it, or keep it shut, until then. A probe in progress is kept: this call may come
+        from a request that started before the gate was shut."""
         self.until = until
 
     def open(self) -> None:
-        """Open it for everybody."""
+        """Open it for all requests."""
         self.until = None
         self.probe = None
 
@@ -45,11 +45,11 @@ class HalfOpenGate:
         return self.until is not None and now < self.until
 
     def blocks(self, now: float) -> bool:
-        """Whether a request that comes now has to stay out."""
+        """Whether a new request is refused now."""
         return self.until is not None and (now < self.until or self.probe is not None)
 
     def enter(self) -> Probe | None:
-        """A request goes through; the probe that it is, if it is the one."""
+        """Admit a request; returns a Probe if the gate is shut and none is in progress."""
         if self.until is None or self.probe is not None:
             return None
         self.probe = Probe(self)

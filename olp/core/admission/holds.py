@@ -1,8 +1,8 @@
-"""The quota hold: a provider that said its allowance is used up is not asked until the reset.
+"""Quota holds: a provider that reported an exhausted plan is skipped until the reset.
 
-The vendor's reset time is believed, but never for more than a quarter of an hour at a time: plans
-are topped up, limits are lifted, and a hold that outlives them would need a person to notice. Then
-one real request finds out. A limit of one model holds that model alone.
+A hold lasts until the vendor's reset time, but at most MAX_HOLD_S: plans are topped up and limits
+lifted, and a longer hold would need manual clearing. After that, one real request probes. A limit
+of one model holds only that model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from olp.events import Done, ErrorCode, Failed
 from olp.model import Hop
 
 MAX_HOLD_S = 15 * 60.0
-"""Seconds that a hold lasts at most before one request probes again."""
+"""Maximum seconds of a hold before one request probes again."""
 
 Scope = tuple[str, str | None]
 """A provider, and the model whose limit it is, or None for the whole plan."""
@@ -30,7 +30,7 @@ class _Hold:
 
 
 class Holds:
-    """By scope. `now` is steady, reset times are epoch seconds like `wall`."""
+    """Holds by scope. `now` is monotonic; reset times are epoch seconds, like `wall`."""
 
     def __init__(self) -> None:
         self._holds: dict[Scope, _Hold] = {}
@@ -39,7 +39,7 @@ class Holds:
         return ((hop.provider, None), (hop.provider, hop.model))
 
     def blocking(self, hop: Hop, now: float) -> Failed | None:
-        """The hold that keeps `hop` from being asked now, as the failure it is."""
+        """QUOTA_HOLD if a hold blocks `hop` now."""
         for scope in self._scopes(hop):
             hold = self._holds.get(scope)
             if hold is not None and hold.gate.blocks(now):
@@ -53,12 +53,12 @@ class Holds:
         return None
 
     def enter(self, hop: Hop) -> tuple[Probe, ...]:
-        """An attempt at `hop` begins; the probes that it is, of the plan's hold or the model's."""
+        """Start an attempt at `hop`; returns its probes of the plan's and the model's hold."""
         held = [self._holds[scope] for scope in self._scopes(hop) if scope in self._holds]
         return tuple(probe for hold in held if (probe := hold.gate.enter()) is not None)
 
     def note(self, hop: Hop, end: Done | Failed, now: float, wall: float) -> None:
-        """How an attempt at `hop` ended: an answer lifts its holds, a used-up plan makes one."""
+        """Record the end of an attempt: an answer lifts holds, QUOTA_EXHAUSTED creates one."""
         if isinstance(end, Done):
             for scope in self._scopes(hop):
                 self._holds.pop(scope, None)
@@ -70,15 +70,15 @@ class Holds:
             hold.gate.shut(now + min(max(told, 0.0), MAX_HOLD_S))
 
     def clear(self, provider: str | None = None) -> int:
-        """Lift the holds of one provider, or all; how many there were."""
+        """Lift the holds of one provider, or all; returns how many there were."""
         gone = [scope for scope in self._holds if provider in (None, scope[0])]
         for scope in gone:
             del self._holds[scope]
         return len(gone)
 
     def used_up(self, provider: str, now: float, wall: float) -> bool:
-        """Whether its whole plan is used up, as its vendor told it: until the reset, or as long as
-        it is held where none was told."""
+        """Whether the vendor reported the whole plan as exhausted: until the reset time, or while
+        the hold is shut if there is none."""
         hold = self._holds.get((provider, None))
         if hold is None:
             return False

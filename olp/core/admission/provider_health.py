@@ -1,8 +1,7 @@
-"""What is really known of each provider's health: how its last requests ended, and when.
+"""Provider health, from the results and times of its last requests.
 
-A token that is present is not health, and neither is a process that starts. Only a finished
-request says something, and less with every minute that passes. A plan that is used up is no
-illness: that is told by its hold.
+A login token or a process that starts is no evidence of health; only a finished request is, and it
+goes stale. An exhausted plan is not a failure: its hold reports that.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from olp.core.routing.triggers import RULES
 from olp.events import Done, ErrorCode, Failed, TriggerType
 
 WINDOW = 100
-"""Attempts that the success rate is taken over."""
+"""Number of last attempts that the success rate covers."""
 
 STALE_S = 3600.0
-"""After this long without a request, what was seen says little about now."""
+"""Seconds without a request after which the state is `stale`."""
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Vitals:
     ends: deque[bool] = field(default_factory=lambda: deque(maxlen=WINDOW))
     well: bool | None = None
     ok_at: float | None = None
@@ -33,67 +32,67 @@ class _Seen:
 
 
 class ProviderHealth:
-    """By provider. Times are in seconds of one clock."""
+    """Health by provider. Times are in seconds of one clock."""
 
     def __init__(self, providers: Iterable[str]) -> None:
-        self._seen = {name: _Seen() for name in providers}
+        self._vitals = {name: _Vitals() for name in providers}
 
     def adopt(self, providers: Iterable[str]) -> None:
-        """Know these providers too; what is known of the others is kept."""
+        """Add these providers; the state of the others is kept."""
         for name in providers:
-            self._seen.setdefault(name, _Seen())
+            self._vitals.setdefault(name, _Vitals())
 
     def forget(self, provider: str) -> None:
-        """Nothing is known of the provider any more."""
-        self._seen[provider] = _Seen()
+        """Reset the state of a provider."""
+        self._vitals[provider] = _Vitals()
 
     def note(self, provider: str, end: Done | Failed, now: float) -> None:
-        """One attempt ended. What the client did wrong says nothing about the provider, and
-        neither does an attempt that was never made."""
-        seen = self._seen[provider]
+        """Record the end of an attempt. Client errors and attempts that were never made do not
+        count."""
+        vitals = self._vitals[provider]
         if isinstance(end, Done):
-            seen.well = not end.truncated
-            seen.ends.append(seen.well)
-            seen.ok_at = now
-        elif _says_something(end.code):
-            seen.ends.append(False)
+            vitals.well = not end.truncated
+            vitals.ends.append(vitals.well)
+            vitals.ok_at = now
+        elif _is_conclusive(end.code):
+            vitals.ends.append(False)
             if end.code is not ErrorCode.QUOTA_EXHAUSTED:
-                seen.well = False
+                vitals.well = False
             elif not end.model_limit:
-                seen.well = None
-            seen.failed_at, seen.code, seen.detail = now, end.code.value, end.detail
+                vitals.well = None
+            vitals.failed_at, vitals.code, vitals.detail = now, end.code.value, end.detail
 
     def state(self, provider: str, now: float) -> str:
-        """`unknown` before the first request, else `ok` or `failing` by the last one, or `stale`
-        when that is long ago or was only a plan that is not used up any more."""
-        seen = self._seen[provider]
-        times = [at for at in (seen.ok_at, seen.failed_at) if at is not None]
+        """`unknown` before the first request, else `ok` or `failing` by the last one, or `stale` if
+        that is older than STALE_S or was an exhausted plan whose hold is over."""
+        vitals = self._vitals[provider]
+        times = [at for at in (vitals.ok_at, vitals.failed_at) if at is not None]
         if not times:
             return "unknown"
-        if seen.well is None or now - max(times) > STALE_S:
+        if vitals.well is None or now - max(times) > STALE_S:
             return "stale"
-        return "ok" if seen.well else "failing"
+        return "ok" if vitals.well else "failing"
 
     def report(self, provider: str, now: float) -> dict[str, Any]:
         """The state with its reasons; ages in seconds, the rate from 0 to 1."""
-        seen = self._seen[provider]
+        vitals = self._vitals[provider]
         failure = None
-        if seen.failed_at is not None:
+        if vitals.failed_at is not None:
             failure = {
-                "code": seen.code,
-                "error": seen.detail,
-                "age_s": round(now - seen.failed_at),
+                "code": vitals.code,
+                "error": vitals.detail,
+                "age_s": round(now - vitals.failed_at),
             }
         return {
             "state": self.state(provider, now),
-            "last_success_age_s": None if seen.ok_at is None else round(now - seen.ok_at),
+            "last_success_age_s": None if vitals.ok_at is None else round(now - vitals.ok_at),
             "last_failure": failure,
-            "attempts": len(seen.ends),
-            "success_rate": round(sum(seen.ends) / len(seen.ends), 3) if seen.ends else None,
+            "attempts": len(vitals.ends),
+            "success_rate": round(sum(vitals.ends) / len(vitals.ends), 3) if vitals.ends else None,
         }
 
 
-def _says_something(error_code: ErrorCode) -> bool:
+def _is_conclusive(error_code: ErrorCode) -> bool:
     if error_code is ErrorCode.CONCURRENCY_LIMIT:
         return False
     return RULES[error_code].trigger not in (TriggerType.CLIENT_ERROR, TriggerType.SOFT)

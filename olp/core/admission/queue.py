@@ -1,9 +1,8 @@
-"""Who waits for a slot, and whose turn it is.
+"""The queue for slots, round-robin by user.
 
-A request waits for the first slot of any of the providers that could answer it. Persons take turns:
-after one of theirs was served, a person is the last in line, however many they have waiting. So
-somebody with twenty requests delays somebody with one by one answer and not by twenty. Whoever
-comes while others wait goes behind them, or the line would be for the polite.
+A request waits for the first free slot of any provider that could answer it. After one of a user's
+requests is served, the user moves to the end, however many requests they have queued: a user with
+twenty requests delays another by one answer, not by twenty. New requests never overtake the queue.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """One place in the line, for a slot of any of `providers`. `wake` is called when it may be its
+    """One queued request for a slot of any of `providers`. `wake` is called when it may be its
     turn."""
 
     person: str
@@ -23,48 +22,47 @@ class Ticket:
 
 
 class Queue:
-    """The line. A person's tickets stand in the order in which they came; the persons stand in the
-    order of their turns."""
+    """Tickets by person: FIFO within a person, round-robin between persons."""
 
     def __init__(self) -> None:
-        self._line: dict[str, list[Ticket]] = {}
+        self._tickets: dict[str, list[Ticket]] = {}
 
     def __repr__(self) -> str:
-        return f"Queue({ {person: len(tickets) for person, tickets in self._line.items()} })"
+        return f"Queue({ {person: len(tickets) for person, tickets in self._tickets.items()} })"
 
     def waiting(self, provider: str) -> int:
-        """How many wait for a slot of `provider`, among others perhaps."""
-        return sum(provider in t.providers for tickets in self._line.values() for t in tickets)
+        """How many tickets include `provider`."""
+        return sum(provider in t.providers for tickets in self._tickets.values() for t in tickets)
 
     def join(self, providers: Iterable[str], person: str, wake: Callable[[], None]) -> Ticket:
-        """The last place of the person's own."""
+        """Append a ticket to the person's own."""
         ticket = Ticket(person, frozenset(providers), wake)
-        self._line.setdefault(person, []).append(ticket)
+        self._tickets.setdefault(person, []).append(ticket)
         return ticket
 
     def first(self, provider: str) -> Ticket | None:
-        """Whose turn it is at the next slot of `provider`."""
-        for tickets in self._line.values():
+        """The ticket that is next for a slot of `provider`."""
+        for tickets in self._tickets.values():
             for ticket in tickets:
                 if provider in ticket.providers:
                     return ticket
         return None
 
     def narrow(self, ticket: Ticket, providers: Iterable[str]) -> None:
-        """Wait for these providers alone. Whoever is next at one that is given up is woken."""
+        """Restrict the ticket to these providers; wakes the next ticket for those given up."""
         before, ticket.providers = ticket.providers, frozenset(providers)
         for provider in before - ticket.providers:
             self.freed(provider)
 
     def leave(self, ticket: Ticket, *, served: bool) -> None:
-        """Give up a place; a person who was served goes to the end. The next ones are woken, at
-        what this one waited for and at whatever else its person was first for."""
-        tickets = self._line[ticket.person]
+        """Remove the ticket; a person who was served moves to the end. Wakes the next tickets for
+        its providers and, if served, for those of the person's other tickets."""
+        tickets = self._tickets[ticket.person]
         tickets.remove(ticket)
         if not tickets or served:
-            del self._line[ticket.person]
+            del self._tickets[ticket.person]
         if tickets and served:
-            self._line[ticket.person] = tickets
+            self._tickets[ticket.person] = tickets
         for provider in ticket.providers.union(*(t.providers for t in tickets if served)):
             self.freed(provider)
 

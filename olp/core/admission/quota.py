@@ -1,8 +1,8 @@
-"""What is known of each plan's allowance, and the thresholds at which a plan is left alone.
+"""Quota readings of each plan, and the thresholds at which a plan is skipped.
 
-The readings are free: notices that the CLIs print with their answers, their own usage queries, and
-OLP's count of the day. A reading says where it is from and how old it is, and is worth nothing once
-its window has reset: a missing or stale value never fires.
+Readings cost nothing: notices that the CLIs print with their answers, their usage queries, and
+OLP's own daily count. A reading has a source and an age and expires when its window resets: a
+missing or stale value never fires.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from olp.core.words import counted
 from olp.events import ErrorCode, Failed, Window
 
 UNTOLD_RESET_S = 3600.0
-"""Seconds after which a reading without a reset time is too old to act on."""
+"""Seconds after which a reading without a reset time is stale."""
 
 FIVE_HOURS = "five_hour"
 CREDITS = "credits"
@@ -31,7 +31,7 @@ class Reading:
     source: str
 
     def fresh(self, wall: float) -> bool:
-        """Whether it still says something about now."""
+        """Whether it is still valid at `wall` (epoch seconds)."""
         if self.window.resets_at is not None:
             return wall < self.window.resets_at
         return wall - self.at < UNTOLD_RESET_S
@@ -44,24 +44,24 @@ class _Day:
 
 
 class QuotaBook:
-    """By provider. `wall` is the time in epoch seconds, `day` the local date as YYYY-MM-DD."""
+    """Quota by provider. `wall` is in epoch seconds, `day` the local date as YYYY-MM-DD."""
 
     def __init__(self) -> None:
         self._readings: dict[str, dict[tuple[str, str | None], Reading]] = {}
         self._days: dict[str, _Day] = {}
 
     def note(self, provider: str, windows: Iterable[Window], wall: float, source: str) -> None:
-        """New readings; windows that they do not mention keep what is known."""
+        """Store new readings; other windows keep theirs."""
         known = self._readings.setdefault(provider, {})
         for window in windows:
             known[window.name, window.model] = Reading(window, wall, source)
 
     def forget(self, provider: str) -> None:
-        """The readings are of another plan; the count of the day stays, since it is OLP's own."""
+        """Drop the readings; the daily count stays, since it is OLP's own."""
         self._readings.pop(provider, None)
 
     def count(self, provider: str, day: str, requests: int = 1) -> None:
-        """`requests` more were made on `day`; a new day begins at nothing."""
+        """Add `requests` to the count of `day`; a new day starts at 0."""
         today = self._days.setdefault(provider, _Day())
         if today.day != day:
             today.day, today.requests = day, 0
@@ -73,11 +73,11 @@ class QuotaBook:
         return today.requests if today and today.day == day else 0
 
     def readings(self, provider: str) -> Iterable[Reading]:
-        """All that is known, stale readings included."""
+        """All readings, stale ones included."""
         return tuple(self._readings.get(provider, {}).values())
 
     def fired(self, provider: str, limits: Thresholds, wall: float, day: str) -> Failed | None:
-        """The threshold that is reached, as the failure it is for the chain."""
+        """SOFT_TRIGGER for the first threshold that is reached, or None."""
         for name, threshold in (
             (FIVE_HOURS, limits.five_hour_window_percent_threshold),
             (CREDITS, limits.credit_pool_percent_threshold),
@@ -100,11 +100,11 @@ SOURCES: Mapping[str, str] = {
     "five_hour_window_percent_threshold": FIVE_HOURS,
     "credit_pool_percent_threshold": CREDITS,
 }
-"""Which window each threshold looks at; the count of the day is OLP's own and always there."""
+"""The window of each threshold; the daily count needs none."""
 
 
 def without_source(limits: Thresholds, windows: Iterable[str]) -> tuple[str, ...]:
-    """The thresholds that are set but can never fire, since the provider tells no such window."""
+    """The thresholds that are set but can never fire: the provider reports no such window."""
     known = set(windows)
     return tuple(
         name
@@ -114,5 +114,5 @@ def without_source(limits: Thresholds, windows: Iterable[str]) -> tuple[str, ...
 
 
 def watches_windows(limits: Thresholds) -> bool:
-    """Whether any threshold looks at a window of the plan."""
+    """Whether any threshold depends on a window of the plan."""
     return any(getattr(limits, name) is not None for name in SOURCES)

@@ -1,13 +1,11 @@
-"""How many processes each provider may run at one time.
+"""Concurrency limit: how many processes each provider may run at once.
 
-Taking a slot is one synchronous step, so nothing can come between the check and the taking. A full
-provider is a reason to ask the next one.
+Taking a slot is one synchronous step, so there is no race between check and acquire. A full
+provider makes the walk try the next one.
 
-A slot is for an answer, and a process may need seconds to end when its answer is there. So the slot
-is free as soon as the answer is complete, and whoever waited for that answer finds it free; the
-process on its way out is counted apart. There may be as many of these as there are slots, or a few
-where there are few slots: where more would come together, the slot stays taken until the process is
-gone.
+A process may need seconds to exit after its answer. The slot is therefore freed as soon as the
+answer is complete, and exiting processes are counted separately. At most max(slots, FEWEST_EXITS)
+may be exiting; beyond that the slot stays taken until the process has exited.
 """
 
 from __future__ import annotations
@@ -18,12 +16,12 @@ from types import TracebackType
 from olp.events import ErrorCode, Failed
 
 FEWEST_EXITS = 4
-"""Processes on their way out that there may be, however few slots there are: on a busy machine an
-end takes longer than the next answer."""
+"""Exiting processes allowed however few slots there are: on a busy machine an exit takes longer
+than the next answer."""
 
 
 class Slot:
-    """One taken slot; leaving its `with` block gives it back, once."""
+    """One taken slot; leaving its `with` block releases it, once."""
 
     def __init__(self, slots: Slots, provider: str) -> None:
         self._slots: Slots | None = slots
@@ -42,7 +40,7 @@ class Slot:
         self.give_back()
 
     def answered(self) -> None:
-        """The answer is complete, and its process is on its way out."""
+        """The answer is complete: free the slot while the process exits, within the limit."""
         slots, name = self._slots, self._provider
         if slots is None or self._leaving or slots.leaving[name] >= slots.exits(name):
             return
@@ -51,7 +49,7 @@ class Slot:
         slots.free(name)
 
     def give_back(self) -> None:
-        """The process is gone, if there was one. A second call does nothing."""
+        """The process has exited, if there was one. Idempotent."""
         slots, self._slots = self._slots, None
         if slots is None:
             return
@@ -62,9 +60,8 @@ class Slot:
 
 
 class Slots:
-    """The counters. `active` is the number of slots taken now, by provider, and `leaving` that of
-    processes whose answer is complete; `on_free` is called with the provider of each slot that
-    became free."""
+    """The counters by provider. `active` is the number of slots taken, `leaving` that of exiting
+    processes whose slot is free; `on_free` is called with the provider of each freed slot."""
 
     def __init__(self, limits: Mapping[str, int]) -> None:
         self.limits = dict(limits)
@@ -77,8 +74,8 @@ class Slots:
         return f"Slots({taken})"
 
     def adopt(self, limits: Mapping[str, int]) -> None:
-        """Go by other limits from now on. What is taken stays taken, and a provider that is gone
-        keeps its limit for the answers that still use it."""
+        """Switch to other limits. Taken slots stay taken, and removed providers keep their limit
+        for the answers in flight."""
         self.limits |= limits
         self.active = dict.fromkeys(self.limits, 0) | self.active
         self.leaving = dict.fromkeys(self.limits, 0) | self.leaving
@@ -86,18 +83,18 @@ class Slots:
             self.on_free(provider)  # there may be more of them now
 
     def take(self, provider: str) -> Slot | Failed:
-        """A slot of `provider`, or the CONCURRENCY_LIMIT failure that says how full it is."""
+        """A slot of `provider`, or CONCURRENCY_LIMIT."""
         if self.active[provider] >= self.limits[provider]:
             return self.full(provider)
         self.active[provider] += 1
         return Slot(self, provider)
 
     def exits(self, provider: str) -> int:
-        """How many processes may be on their way out."""
+        """How many processes may be exiting."""
         return max(self.limits[provider], FEWEST_EXITS)
 
     def full(self, provider: str) -> Failed:
-        """What it means for a request that no slot of `provider` is free for it."""
+        """The CONCURRENCY_LIMIT failure of `provider`."""
         return Failed(
             ErrorCode.CONCURRENCY_LIMIT,
             f"no free slot: providerName={provider} maxConcurrent={self.limits[provider]} "
@@ -105,6 +102,6 @@ class Slots:
         )
 
     def free(self, provider: str) -> None:
-        """One that was taken is free."""
+        """Release one slot."""
         self.active[provider] -= 1
         self.on_free(provider)

@@ -1,4 +1,4 @@
-"""What a request needs that not every CLI can do."""
+"""Capabilities that a request needs and a CLI may lack."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from olp.events import ErrorCode, Failed
 from olp.model import Capability, Field, Request
 
-_TOLD = {
+_PHRASES = {
     Capability.TOOLS: "be offered tools",
     Capability.IMAGES: "see images",
     Capability.FILES: "read files",
@@ -16,27 +16,28 @@ _TOLD = {
 
 
 def lacking(request: Request, name: str, can: Sequence[Capability]) -> Failed | None:
-    """Why the CLI called `name`, which can do what `can` says, cannot be asked; None if it can."""
+    """INCAPABLE with the field, if `can` (of the CLI `name`) lacks what `request` needs; else
+    None."""
     for ability, field in _needs(request):
         if ability not in can:
-            return Failed(ErrorCode.INCAPABLE, f"{name} cannot {_TOLD[ability]}", field=field)
+            return Failed(ErrorCode.INCAPABLE, f"{name} cannot {_PHRASES[ability]}", field=field)
     return None
 
 
 def able(can: Sequence[Capability], *, oneshot: bool) -> list[Capability]:
-    """What is left of `can` for a CLI that is only ever started for one answer."""
+    """`can` without what needs a session, if the CLI runs only as a one-shot."""
     by_session = (Capability.TOOLS, Capability.IMAGES, Capability.FILES)
     return [ability for ability in can if not (oneshot and ability in by_session)]
 
 
 def only_by_session(request: Request) -> bool:
-    """Whether `request` needs what a CLI can do in a session alone, and not as a one-shot."""
+    """Whether `request` needs a session: tools or media, which a one-shot cannot do."""
     tools = request.tools and not request.must_call
     return bool(tools) or any(message.media for message in request.messages)
 
 
 def _needs(request: Request) -> Iterator[tuple[Capability, Field]]:
-    """Each with the part of the request that asks for it."""
+    """Each needed capability with the part of the request that needs it."""
     if request.must_call:
         yield Capability.SCHEMA, Field.FORCED_CALL
     elif request.tools:

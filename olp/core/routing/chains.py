@@ -1,8 +1,8 @@
-"""From the name that a client asks for to the hops that may answer it.
+"""Resolves a requested model name to a chain of hops.
 
-A model id only ever resolves to hops that serve exactly that model. Another model answers only
-where the owner wrote it into a chain under a name; with no configuration there is one such name,
-`auto`, over the CLIs that were found.
+A model id resolves only to hops that serve exactly that model. Another model may answer only in a
+chain that the owner configured; without configuration there is one chain, `auto`, over the CLIs
+that were found.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from olp.model import MAX_HOPS, Field, Hop, is_model_id
 AUTO = "auto"
 
 SHOWN_CHAINS = 5
-"""Chains that are named to whoever asks for what does not exist."""
+"""How many chains the error for an unknown model lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a chain is walked; seconds. See the options of [routing] for what each means."""
+    """How a chain is walked; times in seconds. See the options of [routing]."""
 
     opening_s: float = 240.0
     gate_s: float = 30.0
@@ -38,8 +38,8 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The hops of one request, in the order in which they are tried. `limits` are the chain's own
-    thresholds, which go before those of a provider."""
+    """A named sequence of hops, in the order tried. `limits` are the chain's own thresholds, which
+    override those of a provider."""
 
     name: str
     hops: tuple[Hop, ...]
@@ -53,10 +53,10 @@ class Chain:
 
 
 class Catalogue:
-    """Every name a client may ask for.
+    """All model names that clients may request.
 
-    `models` maps each usable provider, in the order of preference, to the model ids it is known
-    to serve, its default first.
+    `models` maps each usable provider, in order of preference, to its known model ids, the default
+    first.
     """
 
     def __init__(self, config: Config, models: Mapping[str, Sequence[str]]) -> None:
@@ -80,7 +80,7 @@ class Catalogue:
         return Chain(name, tuple(_hop(text) for text in config.hops), policy, limits=config)
 
     def with_models(self, told: Mapping[str, Sequence[str]]) -> Catalogue:
-        """The same with the models that the CLIs told of, after those that were known."""
+        """A copy with the models that the CLIs reported appended."""
         merged = {
             name: tuple(dict.fromkeys((*ids, *told.get(name, ()))))
             for name, ids in self.models.items()
@@ -88,7 +88,7 @@ class Catalogue:
         return Catalogue(self._config, merged)
 
     def resolve(self, name: str) -> Chain:
-        """The chain that `name` stands for; RequestError 404 `model_not_found` if there is none."""
+        """The chain for `name`. Raises RequestError 404 `model_not_found`."""
         if chain := self.chains.get(name):
             return chain
         hops = self._direct(name) or self._serving(name)
@@ -106,8 +106,8 @@ class Catalogue:
         )
 
     def near(self, name: str) -> str | None:
-        """The name that `name` may be a slip of, if any. Another number is no slip: it is another
-        model, and the nearest of those is not what was meant."""
+        """The closest known name, if any, for "did you mean". Its digits must be equal: another
+        number is another model, not a typo."""
         known = {one.lower(): one for one in reversed(list(self.names()))}
         same = (known.get(part.lower()) for part in (name, name.rpartition("/")[2]))
         if found := next(filter(None, same), None):
@@ -116,7 +116,7 @@ class Catalogue:
         return next((known[one] for one in close if _digits(one) == _digits(name)), None)
 
     def knows(self, name: str) -> bool:
-        """Whether `name` stands for anything."""
+        """Whether `name` resolves."""
         return bool(name in self.chains or self._direct(name) or self._serving(name))
 
     def _direct(self, name: str) -> tuple[Hop, ...]:
@@ -128,7 +128,7 @@ class Catalogue:
         return hops[:MAX_HOPS]
 
     def names(self) -> Iterable[str]:
-        """Chains first, then every PROVIDER/MODEL, then every bare model id, each once."""
+        """All names, each once: chains, then PROVIDER/MODEL, then bare model ids."""
         seen = dict.fromkeys(self.chains)
         seen |= dict.fromkeys(f"{p}/{m}" for p, ids in self.models.items() for m in ids)
         seen |= dict.fromkeys(m for ids in self.models.values() for m in ids)

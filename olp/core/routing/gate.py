@@ -1,10 +1,9 @@
-"""The stream gate: what is held back until it is clear that this hop will answer.
+"""The stream gate: buffers an attempt's events until its first content.
 
-A hop that dies before its first word must leave the client untouched, so that the next one can
-serve as if nothing had been. So start-up notices, thinking and quota readings wait here. The first
-real content opens the gate, a tool call as well as text; from then on everything passes untouched.
-White space is no content: an answer that has nothing else is none. Without streaming only the end
-of the answer opens it.
+A hop that fails before its first content must have sent nothing to the client, so that the next hop
+can take over. Start-up notices, reasoning and quota readings are therefore held. The first
+non-blank text or tool call opens the gate; after that all events pass. Without streaming, only the
+end of the answer opens it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from olp.events import CallStarted, Done, Event, Reasoning, Text
 
 
 class Gate:
-    """One attempt's gate. `open` never turns back to False."""
+    """The gate of one attempt. Once `open`, it stays open."""
 
     def __init__(self, *, streaming: bool, reasoning_opens: bool = False) -> None:
         self._streaming = streaming
@@ -27,7 +26,7 @@ class Gate:
         return f"Gate({'open' if self.open else f'{len(self._held)} held'})"
 
     def offer(self, event: Event) -> tuple[Event, ...]:
-        """Take one event in, and get those that may pass now."""
+        """Add one event; returns the events that may pass now."""
         if isinstance(event, Text) and event.text.strip():
             self.has_text = True
         if isinstance(event, CallStarted):
@@ -38,7 +37,7 @@ class Gate:
         return self.release() if self._decides(event) else ()
 
     def release(self) -> tuple[Event, ...]:
-        """Open the gate, and get what was held."""
+        """Open the gate; returns the held events."""
         self.open = True
         held, self._held = tuple(self._held), []
         return held

@@ -1,7 +1,6 @@
-"""The trigger table: what each failure means for the chain, and what the client is told.
+"""The trigger table: the effect of each error code on the chain, and its HTTP status and texts.
 
-This is the only place where that is written. The walk reads it, and docs/fallback.md is generated
-from it.
+The single source for these: the walk reads it, and docs/fallback.md is generated from it.
 """
 
 from __future__ import annotations
@@ -13,26 +12,26 @@ from types import MappingProxyType
 from olp.events import ErrorCode, Failed, TriggerType
 
 CLIENT_ERROR_STATUSES = frozenset({400, 401, 403, 404, 422})
-"""Upstream statuses that another provider would answer in the same way."""
+"""Upstream statuses that are the client's fault, so another provider would fail too."""
 
 HARD_STATUSES = frozenset({402, 408, 409, 425, 429})
-"""Upstream statuses below 500 that mean: not here, not now."""
+"""Upstream statuses below 500 after which another provider may succeed."""
 
 SATURATED_S = 2.0
-"""Seconds until a slot is free, since an answer usually ends within seconds."""
+"""Default seconds until a slot is free: an answer usually takes seconds."""
 
 MINUTE_S = 60.0
-"""Seconds for a throttle, an overload or a mishap: most are over by then."""
+"""Default seconds for a rate limit, an overload or a crash: most are over by then."""
 
 UNTOLD_HOLD_S = 5 * 60.0
-"""Seconds for a used-up plan whose vendor did not say when it resets."""
+"""Default seconds for an exhausted plan without a reset time from the vendor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One row. `status` is the HTTP status when the failure reaches the client, `meaning` says in
-    a clause what happened, `advice` what a person can do. `again_s` is after how many seconds the
-    hop may be well again where nobody has told when; None if that is no question of time."""
+    """One row. `status` is the HTTP status for the client, `meaning` a clause on what happened,
+    `advice` what the user can do. `again_s` is the default number of seconds until the hop may have
+    recovered; None if waiting does not help."""
 
     trigger: TriggerType
     status: int
@@ -187,7 +186,7 @@ RULES: Mapping[ErrorCode, Rule] = MappingProxyType(
 
 
 def trigger_of(failed: Failed) -> TriggerType:
-    """What `failed` means for the chain: by its code, and for an unknown one by its status."""
+    """The trigger type of `failed`: by its code, or by its status if the code is UNKNOWN."""
     if failed.code is not ErrorCode.UNKNOWN or failed.status is None:
         return RULES[failed.code].trigger
     if failed.status in CLIENT_ERROR_STATUSES:
@@ -198,14 +197,14 @@ def trigger_of(failed: Failed) -> TriggerType:
 
 
 def status_of(failed: Failed) -> int:
-    """The HTTP status with which `failed` reaches the client."""
+    """The HTTP status of `failed` for the client."""
     if failed.code is ErrorCode.UNKNOWN and failed.status is not None:
         return 502 if failed.status >= 500 else 500
     return RULES[failed.code].status
 
 
 def counted(failed: Failed) -> bool:
-    """Whether the circuit breaker counts it: the provider's own fault, not the client's."""
+    """Whether the circuit breaker counts it: a fault of the provider, not of the client."""
     if failed.by_model:
         return False
     if failed.code is ErrorCode.UNKNOWN:

@@ -1,8 +1,8 @@
-"""What a client is told when no hop could answer.
+"""Builds the refusal for the client when no hop answered.
 
-All hops failed: the first hop's error, for that is the provider the request was meant for, and a
-sentence on what happened to each. A stop in mid-chain: the error that stopped it. Either way with
-the time after which asking again makes sense, so that nobody has to guess it by asking.
+If all hops failed, it is the first hop's error, since the request was meant for that provider, with
+one sentence on each hop. If a failure stopped the chain, it is that error. Both carry a Retry-After
+where waiting can help.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from olp.model import Hop
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One hop that did not answer, and why."""
+    """A hop that did not answer, its index in the chain, and the failure."""
 
     hop: Hop
     index: int
@@ -36,26 +36,26 @@ def verdict(
     stopped: Failure | None,
     wall: float,
 ) -> Refused:
-    """The refusal of a walk that ended without an answer, or that was `stopped` by a failure that
-    is no trigger. `wall` is in epoch seconds."""
-    told = stopped or _first(failures)
+    """The refusal of a walk that was exhausted, or `stopped` by a failure that is no trigger.
+    `wall` is in epoch seconds."""
+    shown = stopped or _first(failures)
     origin = stopped or failures[0]
-    failed = scrubbed(told.failed)
-    if told is not origin:
-        # The headers name the first hop, which could not have answered this request at all.
-        failed = replace(failed, detail=f"{told.hop.provider}: {failed.detail}")
+    failed = scrubbed(shown.failed)
+    if shown is not origin:
+        # The headers name the first hop, which was not capable of this request.
+        failed = replace(failed, detail=f"{shown.hop.provider}: {failed.detail}")
     if len(failures) > 1 and not stopped:
-        failed = replace(failed, detail=f"{failed.detail.rstrip('.')}. {_tale(failures, wall)}")
+        failed = replace(failed, detail=f"{failed.detail.rstrip('.')}. {_per_hop(failures, wall)}")
     providers = tuple(hop.provider for hop in chain.hops)
-    status = status_of(told.failed)
+    status = status_of(shown.failed)
     wait = _wait(failures, wall) if status in (429, 503) else None
     return Refused(
         origin.hop.provider,
         origin.hop.model,
-        told.index if stopped else len(chain.hops),
+        shown.index if stopped else len(chain.hops),
         failed,
         status,
-        _advice(told.failed.code, len(chain.hops), None if stopped else wait),
+        _advice(shown.failed.code, len(chain.hops), None if stopped else wait),
         tuple(records),
         providers if not stopped and len(providers) > 1 else (),
         None if wait is None else max(1, math.ceil(wait)),
@@ -64,31 +64,31 @@ def verdict(
 
 
 def _first(failures: Sequence[Failure]) -> Failure:
-    """The first hop's, unless it could never have answered this request and another one could."""
+    """The first failure of a capable hop, else the first failure."""
     able = (f for f in failures if f.failed.code is not ErrorCode.INCAPABLE)
     return next(able, failures[0])
 
 
 def _wait(failures: Sequence[Failure], wall: float) -> float:
-    """Seconds until any of the hops may be well again."""
-    waits = [wait for f in failures if (wait := _well_in(f.failed, wall)) is not None]
+    """Seconds until any of the hops may have recovered."""
+    waits = [wait for f in failures if (wait := _recovers_in(f.failed, wall)) is not None]
     return min(waits, default=MINUTE_S)
 
 
-def _well_in(failed: Failed, wall: float) -> float | None:
-    """Seconds until the hop that failed like this may be well again, as far as time is what it
-    needs: as its vendor told, or as it usually takes."""
+def _recovers_in(failed: Failed, wall: float) -> float | None:
+    """Seconds until the hop may have recovered: by the vendor's reset time, else the rule's
+    default; None if waiting does not help."""
     if failed.resets_at is not None and failed.code is not ErrorCode.CONCURRENCY_LIMIT:
         return max(0.0, failed.resets_at - wall)
     return RULES[failed.code].again_s
 
 
-# --- words ---------------------------------------------------------------------------------------
+# --- text ----------------------------------------------------------------------------------------
 
 
-def _tale(failures: Sequence[Failure], wall: float) -> str:
-    """What happened to each hop, a sentence each. In OLP's words: a vendor's are for the owner, who
-    finds them in the detail header and the log."""
+def _per_hop(failures: Sequence[Failure], wall: float) -> str:
+    """One sentence per hop, in OLP's own wording: vendor messages are for the owner, in the detail
+    header and the log."""
     return " ".join(
         f"{f.hop}: {RULES[f.failed.code].meaning}{_back(f.failed, wall)}." for f in failures
     )
@@ -101,7 +101,7 @@ def _back(failed: Failed, wall: float) -> str:
 
 
 def _advice(error_code: ErrorCode, hops: int, wait: float | None) -> str:
-    """What to do, so that it fits the chain."""
+    """The advice for the client, depending on the chain."""
     if hops > 1 and wait is not None:
         return f"try again in {lasting(wait)}"
     used_up = error_code in (
@@ -114,5 +114,5 @@ def _advice(error_code: ErrorCode, hops: int, wait: float | None) -> str:
 
 
 def scrubbed(failed: Failed) -> Failed:
-    """`failed` with a detail that may leave this machine."""
+    """`failed` with secrets and paths removed from its detail."""
     return replace(failed, detail=scrub(failed.detail))

@@ -1,20 +1,19 @@
-"""The whole fallback rule, as one object without a clock or a process.
+"""The fallback logic as a sans-I/O state machine.
 
-`next(now)` says which hop to try, or that there is none. The events of an attempt go through
-`pass_on`, or those that were read together through `pass_on_together`, which say what may go to the
-client. Between two of these, `wake_at` is the time at which `expire(now)` has something to say.
+`next(now)` returns the hop to try, or None. The events of an attempt go through `pass_on`, or
+`pass_on_together` for one batch, which return the outputs for the client. `wake_at` is the time at
+which `expire(now)` must be called if no event comes first.
 
-The rule itself: hops are tried one at a time in the written order, once each; a hop whose process
-waits for what the request brings (`first`) goes before the others. A failure that is a
-trigger moves the walk on, as long as not one byte has gone to the client; afterwards nothing else
-is ever tried, and the client sees how the answer broke off. What goes out first is always an
-`Answering`, and an `Answering` goes out at most once.
+Hops are tried one at a time in the configured order, once each; `first` is the index of a hop whose
+parked process waits for this request's tool results, and goes first. A failure that is a trigger
+advances to the next hop as long as nothing was sent to the client; after that no other hop is
+tried, and the client gets the error. The first output is always an `Answering`, sent at most once.
 
-A hop that is merely full is passed over like any other. When nobody else has answered, `full` are
-the hops that are worth waiting for; the one that has a slot first is looked at `again`.
+A full hop is skipped. If no other hop answered, `full` lists the hops worth queueing for; the one
+that gets a slot is retried with `again`.
 
-`records` is what the detail header tells, `notes` is what the log tells, and `ends` is how each
-attempt ended, for whoever keeps books; the last two are there to be emptied by the caller.
+`records` go into the detail header, `notes` into the log, `ends` (the result of each attempt) into
+admission; the caller drains the last two.
 """
 
 from __future__ import annotations
@@ -47,13 +46,13 @@ from olp.events import (
 from olp.model import Field, Hop
 
 HOP_NEEDS_S = 10.0
-"""A hop is not started with less time than this left: no CLI's answer could still arrive."""
+"""Minimum seconds left to start another hop: with less, no CLI could answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds: until the vendor begins to answer, from there to the first content, in all. `fixed`
-    says that the first one is the owner's for this very provider."""
+    """Seconds: from spawn to the start of the vendor's answer, from there to the first content, and
+    in total. `fixed`: the owner configured `opening_s` for this provider."""
 
     opening_s: float = 240.0
     gate_s: float = 30.0
@@ -63,7 +62,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something worth a line in the log, in the log's own event names."""
+    """One log record."""
 
     event: str
     level: str = "info"
@@ -95,9 +94,9 @@ NOT_ASKED = frozenset(
 
 
 class Walk:
-    """One request on its way along one chain. `now` is in seconds of any one steady clock;
-    `patience` is how many of them it may wait in line for a slot, in all. `contexts` are the tokens
-    that hops can read, as far as that is known."""
+    """One request's walk along one chain. `now` is in seconds of one monotonic clock; `patience` is
+    the total time in seconds that it may queue for slots; `contexts` are the known context windows
+    of hops in tokens."""
 
     def __init__(
         self,
@@ -141,12 +140,12 @@ class Walk:
 
     @property
     def trying(self) -> bool:
-        """Whether an attempt is under way: more events are wanted."""
+        """Whether an attempt is in progress and expects events."""
         return self._attempt is not None
 
     def next(self, now: float) -> Hop | None:
-        """The hop to try now, or None when the walk is over. A hop that turns out not to be
-        possible is told by `pass_on`, like any failure."""
+        """The hop to try now, or None if there is none. If it cannot be tried, pass the failure to
+        `pass_on`."""
         assert self._attempt is None, "the attempt before has not ended"
         over = self.answered or self.forced
         while not (over or self._stopped) and self._left:
@@ -162,13 +161,13 @@ class Walk:
 
     @property
     def full(self) -> tuple[Hop, ...]:
-        """The hops to be waited for, when all were looked at: nothing but a free slot is missing
-        for them. None when that has taken too long."""
+        """The hops to queue for, once all hops were tried: they lack only a free slot. Empty when
+        the patience is used up."""
         over = self.answered or self._stopped or self._left or self._attempt
-        return () if over else tuple(hop for hop in self._waits() if not self._too_small(hop))
+        return () if over else tuple(hop for hop in self._queueable() if not self._too_small(hop))
 
-    def _waits(self) -> list[Hop]:
-        """The hops that were full, if they may be waited for."""
+    def _queueable(self) -> list[Hop]:
+        """The hops that were full, if the request may still queue."""
         patient = self._patience > 0 and not self.forced
         return [failure.hop for failure in self._full()] if patient else []
 
@@ -178,19 +177,20 @@ class Walk:
 
     def _others(self) -> list[Hop]:
         """The hops that could still be asked."""
-        return [self._chain.hops[index] for index in self._left] + self._waits()
+        return [self._chain.hops[index] for index in self._left] + self._queueable()
 
     def patience(self, now: float) -> float:
-        """For how many seconds `full` may be waited for: less where the request's time is short."""
+        """How many seconds the request may queue for `full`, limited by its deadline."""
         left = self._started_at + self._chain.policy.deadline_s - HOP_NEEDS_S - now
         return max(0.0, min(self._patience, left))
 
     def waited(self, seconds: float, *, in_vain: bool) -> None:
-        """So long was waited for a slot. What is still full when that was `in_vain` stays so."""
+        """Charge `seconds` of queueing against the patience; `in_vain` (no slot) uses up all of
+        it."""
         self._patience = 0.0 if in_vain else self._patience - seconds
 
     def again(self, hop: Hop, now: float) -> None:
-        """A hop that was full is looked at once more."""
+        """Start another attempt at a hop that was full."""
         self._resume(next(failure for failure in self._full() if failure.hop == hop), now)
 
     def _resume(self, failure: Failure, now: float) -> None:
@@ -200,8 +200,8 @@ class Walk:
         self._attempt = self._begin(failure.hop, now)
 
     def _last_resort(self, now: float) -> Hop | None:
-        """A breaker may not be the reason that a request has nowhere to go: if no hop was asked at
-        all, the open circuit that is due first is tried, and if that one has no room, the next."""
+        """If no hop was asked at all, try the open circuit that is due first, then the next if that
+        has no slot: the breaker alone must not fail a request."""
         asked = any(failure.failed.code not in NOT_ASKED for failure in self._failures)
         open_circuits = [
             failure
@@ -219,7 +219,7 @@ class Walk:
         return first.hop
 
     def answer_kept(self, model: str, events: Sequence[Event]) -> tuple[Output, ...]:
-        """The answer is one that was kept; the current hop is not asked."""
+        """Answer for the current hop from the cache, without asking it."""
         assert self._attempt is not None and not self.answered
         self.answered = True
         hop, index = self._attempt.hop, self._attempt.index
@@ -245,7 +245,7 @@ class Walk:
         return Failed(ErrorCode.DEADLINE, f"{max(left, 0):.0f} s of the request's time were left")
 
     def _too_small(self, hop: Hop) -> Failed | None:
-        """Where a model could not read the request, only one is asked that reads more."""
+        """After a context overflow, only a hop with a larger known context is asked."""
         reads = self._reads(hop)
         if self._needs == 0 or reads > self._needs:
             return None
@@ -256,24 +256,24 @@ class Walk:
     # --- an attempt's events -------------------------------------------------------------------
 
     def hurry(self, opening_s: float | None) -> None:
-        """The process of this attempt shows when its vendor begins to answer, so that so many
-        seconds without that are enough, unless the owner has set how many."""
+        """Shorten this attempt's opening timeout to `opening_s`, for a process that reports when
+        the vendor starts to answer; no effect on a timeout that the owner configured."""
         assert self._attempt is not None
         timeouts = self._attempt.timeouts
         if opening_s is not None and not timeouts.fixed:
             self._attempt.timeouts = replace(timeouts, opening_s=min(timeouts.opening_s, opening_s))
 
     def pass_on_together(self, events: Sequence[Event], now: float) -> tuple[Output, ...]:
-        """What may go to the client because of `events`, which were read together. Of these, a
-        failure is known before the text beside it has gone out: so it alone decides, unless
-        something of the answer has gone out before, or a CLI died of which no other hop is left."""
+        """The outputs for `events`, which were read in one batch. A failure in the batch discards
+        the text beside it when streaming, unless an answer was already started, or the CLI died
+        with no other hop left."""
         end = next((event for event in events if isinstance(event, Done | Failed)), None)
         if isinstance(end, Failed) and self._streaming and not self.answered:
             events = events if _died(end) and not self._others() else [end]
         return tuple(output for event in events for output in self.pass_on(event, now))
 
     def pass_on(self, event: Event, now: float) -> tuple[Output, ...]:
-        """What may go to the client because of `event`; events after the last are ignored."""
+        """The outputs for `event`; events after the final one are ignored."""
         attempt = self._attempt
         if attempt is None:
             return ()
@@ -318,7 +318,7 @@ class Walk:
 
     @property
     def wake_at(self) -> float:
-        """When `expire` has to be called if no event has come by then."""
+        """When `expire` must be called unless an event comes first."""
         attempt = self._attempt
         assert attempt is not None
         total = attempt.spawned_at + attempt.timeouts.total_s
@@ -334,12 +334,12 @@ class Walk:
         return self._streaming or self._chain.policy.gate_action == "advance"
 
     def expire(self, now: float) -> tuple[Output, ...]:
-        """What a clock that ran out means; nothing if none has."""
+        """The outputs of an expired timeout; empty if none has expired."""
         attempt = self._attempt
         if attempt is None or now < self.wake_at:
             return ()
         waited = now - attempt.spawned_at
-        if now >= attempt.spawned_at + attempt.timeouts.total_s:  # as `wake_at` reckons it
+        if now >= attempt.spawned_at + attempt.timeouts.total_s:  # same arithmetic as `wake_at`
             return self._fail(_timeout(f"no complete answer after {waited:.0f} s"))
         if attempt.started_at is None:
             return self._fail(_timeout(f"the vendor did not begin to answer within {waited:.0f} s"))
@@ -401,18 +401,18 @@ class Walk:
                 return self._larger(hop, failed) is not None
 
     def _larger(self, hop: Hop, failed: Failed) -> Hop | None:
-        """The next hop that is known to read more, where `hop` could not read the request."""
+        """The next hop with a larger known context, if `hop` failed with CONTEXT_TOO_LONG."""
         reads = self._reads(hop)
         if failed.code is not ErrorCode.CONTEXT_TOO_LONG or not reads:
             return None
         return next((other for other in self._others() if self._reads(other) > reads), None)
 
     def _reads(self, hop: Hop) -> int:
-        """How many tokens it can read; 0 where nobody has told."""
+        """Its context window in tokens; 0 if unknown."""
         return self._contexts.get(hop, 0)
 
     def verdict(self, wall: float) -> Refused:
-        """What the client is told when no hop answered. `wall` is the time in epoch seconds."""
+        """The refusal for the client when no hop answered. `wall` is in epoch seconds."""
         assert self._failures and not self.answered
         if not self._stopped:
             providers = [hop.provider for hop in self._chain.hops]
@@ -422,7 +422,7 @@ class Walk:
     # --- notes for the log ---------------------------------------------------------------------
 
     def _note_failure(self, attempt: _Attempt, failed: Failed) -> None:
-        # The error's own words are not logged: a vendor may quote the prompt in them.
+        # The error detail is not logged: a vendor may quote the prompt in it.
         trigger = trigger_of(failed)
         fields = {
             "code": failed.code.value,
@@ -464,18 +464,18 @@ _ADVANCE_EVENTS = {
     TriggerType.AUTH_MISSING: "fallback_auth_missing_advance",
     TriggerType.CLIENT_ERROR: "fallback_larger_context",
 }
-"""The same where the chain goes on all the same."""
+"""Overrides where the walk advances nevertheless."""
 
 _EMPTY = Failed(ErrorCode.EMPTY_ANSWER, "the model gave no text, no call and no refusal")
 
 
 def _died(failed: Failed) -> bool:
-    """Whether the CLI ended without a last word: what it had said may be used as it is."""
+    """Whether the CLI exited without a final event: its partial answer may be used."""
     return failed.code is ErrorCode.SPAWN_FAILED and not failed.living
 
 
 def _usable(gate: Gate) -> bool:
-    """Whether what there is of an answer is of use as it is. A half call of a tool is not."""
+    """Whether the partial answer is usable: text, but no incomplete tool call."""
     return gate.has_text and not gate.has_call
 
 

@@ -1,4 +1,4 @@
-"""Which of the waiting CLIs have to go: decided here, done by the pool."""
+"""Eviction policy of the pool: selects the processes to end."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from olp.config import WorkersConfig
 from olp.runtime.pool.warm_process import ProviderPool, WarmProcess
 
 SPARE_S = 10.0
-"""Seconds for which one more than is wanted may wait."""
+"""Seconds that a ready process above the configured number may stay."""
 
 
 def too_many(
     pools: Collection[ProviderPool], config: WorkersConfig, now: float
 ) -> list[WarmProcess]:
-    """What is dead, too old, or more than may wait; the least useful first."""
+    """Processes that are dead, too old or above a limit; the least useful first."""
     ended = dict.fromkeys(_over(pools, config, now))
     left = [warm for warm in _idle(pools) if warm not in ended]
     ended |= dict.fromkeys(_spare(pools, now))
     parked = [warm for warm in left if warm.parked]
-    ended |= dict.fromkeys(_greediest(parked, len(parked) - config.parked))
+    ended |= dict.fromkeys(_fair_surplus(parked, len(parked) - config.parked))
     if len(left) > config.conversations:
-        talks = [s for s in left if s.conversation is not None and not (s.can_begin or s.parked)]
-        ended |= dict.fromkeys(_oldest(talks, len(talks) - config.conversations))
+        held = [s for s in left if s.conversation is not None and not (s.can_begin or s.parked)]
+        ended |= dict.fromkeys(_oldest(held, len(held) - config.conversations))
     surplus = sum(len(pool.processes) + pool.booting for pool in pools) - len(ended)
     surplus -= config.max_processes
     if surplus > 0:
@@ -33,7 +33,7 @@ def too_many(
 
 
 def too_large(pools: Collection[ProviderPool], config: WorkersConfig) -> Iterator[WarmProcess]:
-    """What has to go so that the memory that was measured is not more than it may be."""
+    """Idle processes to end until the measured memory is within `max_memory_mb`."""
     total = sum(warm.memory_mb for pool in pools for warm in pool.processes)
     for warm in _by_use(pools):
         if total <= config.max_memory_mb:
@@ -70,13 +70,14 @@ def _idle(pools: Iterable[ProviderPool]) -> list[WarmProcess]:
 
 
 def _by_use(pools: Iterable[ProviderPool]) -> list[WarmProcess]:
-    """Idle seats, the least useful first: old conversations, then what waits for any, then what
-    somebody's work waits for."""
+    """Idle processes, the least useful first: with a conversation (oldest first), then ready ones,
+    then parked ones."""
     return sorted(_idle(pools), key=lambda s: (s.parked, s.can_begin, s.used_at))
 
 
-def _greediest(processes: Sequence[WarmProcess], surplus: int) -> list[WarmProcess]:
-    """Of those who have the most the oldest, so that nobody can push out everybody else's."""
+def _fair_surplus(processes: Sequence[WarmProcess], surplus: int) -> list[WarmProcess]:
+    """The oldest of the caller with the most processes, repeatedly, so that one caller cannot evict
+    everybody else's."""
     left = sorted(processes, key=lambda s: s.used_at)
     out: list[WarmProcess] = []
     while len(out) < surplus:

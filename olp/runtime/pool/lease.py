@@ -1,4 +1,4 @@
-"""One request on a process that was started before it, or that goes on with a conversation."""
+"""Runs one request on a leased warm process."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from olp.runtime.process.stats import ProcessStats
 
 
 class Lender(Protocol):
-    """Where a seat goes when its turn is over."""
+    """Takes a process back at the end of its lease."""
 
     def released(self, warm: WarmProcess, known: str) -> None:
-        """The turn ended cleanly."""
+        """The lease ended cleanly."""
 
     async def discarded(self, warm: WarmProcess) -> None:
         """It did not; the process must go."""
 
 
 class Lease:
-    """Used like a worker: the block that enters it owns the seat, and leaving gives it back."""
+    """Used like a worker: its `async with` block owns the process, and leaving returns it."""
 
     def __init__(
         self,
@@ -54,14 +54,14 @@ class Lease:
 
     @property
     def conversation(self) -> str:
-        """`live` if the process had it already, `replayed` if it was told of it, else `new`."""
+        """`live` if the process holds it, `replayed` if earlier turns are sent, else `new`."""
         if self._goes_on:
             return "live"
         return "replayed" if len(self._request.turns) > 1 else "new"
 
     @property
     def report(self) -> ProcessStats:
-        """What the process tells of itself."""
+        """The process stats of this request."""
         return self._warm.worker.report
 
     async def __aenter__(self) -> Lease:
@@ -79,7 +79,7 @@ class Lease:
         return self
 
     async def events(self, until: float) -> Sequence[Event]:
-        """The next events; none if nothing happened until then."""
+        """The next events; empty if none came by `until` (monotonic seconds)."""
         worker = self._warm.worker
         if not (self._asked or self._goes_on or worker.ready):
             early = await worker.events(until)
@@ -120,9 +120,9 @@ class Lease:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        # A client whose calls have no ids cannot say which results it brings.
-        endless = bool(self._calls) and self._request.nameless_calls
-        if self._clean and kind is None and not endless:
+        # Without call ids the client cannot assign results, so the conversation cannot be resumed.
+        unnamed = bool(self._calls) and self._request.nameless_calls
+        if self._clean and kind is None and not unnamed:
             answer = "".join(self._answer)
             calls = [ToolCall(one.id, one.name, "".join(said)) for one, said in self._calls]
             self._lender.released(self._warm, self._key.after(self._hop, answer, calls))

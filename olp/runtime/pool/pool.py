@@ -1,12 +1,11 @@
-"""CLIs that wait for a request, so that an answer does not wait for a CLI.
+"""Pool of warm CLI processes, started ahead of requests.
 
-Starting a CLI takes from a tenth of a second to six, and answering through one that is started
-takes hundredths. So one of each kind is started ahead, and when it is taken another is. A process
-that has answered keeps its conversation for a while: the next message of it goes there, and only
-that message is sent.
+Starting a CLI takes 0.1 to 6 s, and asking a started one takes hundredths of a second. So a
+configured number is kept ready per provider, and replaced when leased. A process keeps its
+conversation for a while after the answer: the next message of it goes there, alone.
 
-The pool is only speed. It never makes a request wait: what it cannot give at once, a process of its
-own does as if there were no pool.
+The pool is an optimisation only. It never makes a request wait: if it has no process, the request
+starts its own.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ from olp.runtime.process.memory import resident_mb
 from olp.runtime.tasks import Tasks
 
 BOOT_LIMIT_S = 30.0
-"""Seconds that a CLI may take to say that it is ready."""
+"""Seconds that a CLI may take to become ready."""
 
 FIRST_BACKOFF_S, LAST_BACKOFF_S = 5.0, 300.0
-"""Seconds until another is started when one could not; doubled each time, up to the last."""
+"""Backoff in seconds after a failed start: the first, doubled each time up to the last."""
 
 PREPARE_AFTER_S = 0.5
-"""Seconds after an answer at which a process gets ready for another conversation."""
+"""Seconds from an answer to preparing the process for another conversation."""
 
 MAINTAIN_EVERY_S = 10.0
-"""Seconds between two looks at what waits."""
+"""Seconds between maintenance runs."""
 
 REPLACE_AFTER_S = 0.3
-"""Seconds after one was taken at which its replacement is started."""
+"""Seconds from a lease to the start of the replacement."""
 
 
 class Pool:
-    """The waiting CLIs of one server. `clock` is steady."""
+    """The warm processes of one server. `clock` is monotonic."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class Pool:
     # --- taking and giving back ----------------------------------------------------------------
 
     def take(self, hop: Hop, conversation: ConversationKey) -> Lease | None:
-        """A turn on a process that can answer now; None if there is none."""
+        """Lease a process that can answer now; None if there is none."""
         request = conversation.request
         pool = self._pools[hop.provider]
         must = only_by_session(request)
@@ -92,14 +91,15 @@ class Pool:
             return None
         warm.busy, warm.conversation, warm.parked = True, None, False
         if not pool.refill_due:
-            # Later: another CLI's start would take the processor from this one.
+            # Delayed: starting another CLI now would compete with this one for the CPU.
             pool.refill_due = True
             asyncio.get_running_loop().call_later(REPLACE_AFTER_S, self._refill, hop.provider)
         warm.caller = conversation.caller
         return Lease(self, warm, hop, conversation, now=self._fleet.now(), goes_on=live is not None)
 
     def waits_at(self, hops: Sequence[Hop], conversation: ConversationKey) -> int:
-        """The index of the hop whose process waits for what the request brings; 0 if none does."""
+        """The index of the hop with a process that waits for the request's tool results, else
+        0."""
         latest = conversation.request.latest
         for index, hop in enumerate(hops if latest and latest[-1].answers else ()):
             pool = self._pools[hop.provider]
@@ -108,7 +108,7 @@ class Pool:
         return 0
 
     def _forget(self, pool: ProviderPool, known: str | None) -> None:
-        """End what waits for results that will not come: its conversation goes on elsewhere."""
+        """End parked processes whose conversation continues elsewhere."""
         for warm in list(pool.processes):
             if known is not None and warm.parked and warm.conversation == known and not warm.busy:
                 self._end(warm)
@@ -116,8 +116,8 @@ class Pool:
     def _cold(
         self, pool: ProviderPool, hop: Hop, request: Request, *, must: bool
     ) -> WarmProcess | None:
-        """A process started for this very request, as a session: with true turns, and text as it
-        comes. One that `must` be such is started whatever else there is, and not kept then."""
+        """Start a session process for this request. If it `must` be a session, it is started even
+        if the pool is full or in backoff, and is not reused."""
         full = self._count() >= self._config.max_processes or self._clock() < pool.not_before
         if full and not must:
             return None
@@ -131,7 +131,7 @@ class Pool:
         return warm
 
     def released(self, warm: WarmProcess, known: str) -> None:
-        """A turn ended cleanly; `known` is its conversation as it now stands."""
+        """A lease ended cleanly; `known` is the conversation key after the answer."""
         warm.busy, warm.used_at, warm.conversation = False, self._clock(), known
         pool = self._pools[warm.provider]
         pool.failures, pool.problem = 0, None
@@ -147,23 +147,24 @@ class Pool:
             self._trim()
 
     def _useless(self, warm: WarmProcess) -> bool:
-        """Whether nothing could go on with what it has."""
+        """Whether no later request could use it, by the configuration."""
         if warm.session.parked:
             return self._config.parked == 0
         return self._config.conversations == 0 and not warm.session.reusable
 
     def _outdated(self, warm: WarmProcess) -> bool:
-        """Whether it was started without what the CLI has told of itself since."""
+        """Whether it was started before the latest survey files were kept."""
         return not warm.session.parked and warm.kept != self._fleet.kept(warm.provider)
 
     async def _get_ready(self, warm: WarmProcess) -> None:
-        """Not at once: it would be busy for the next message of the conversation."""
+        """Prepare it after a delay, in which the conversation may continue."""
         await asyncio.sleep(PREPARE_AFTER_S)
         warm.prepare()
         await self._watch(warm, self._clock() + BOOT_LIMIT_S)
 
     async def _watch(self, warm: WarmProcess, limit: float) -> None:
-        """Read what it says while it prepares for another conversation, or waits for results."""
+        """Read its output while it is being prepared or is parked; end it on unexpected output or
+        at `limit`."""
         was_ready, events = warm.worker.ready, list[Event]()
         while not events and self._clock() < limit and warm.worker.ready == was_ready:
             told = await warm.worker.events(limit)
@@ -175,7 +176,7 @@ class Pool:
             self._end(warm)
 
     async def discarded(self, warm: WarmProcess) -> None:
-        """A turn did not end cleanly; its process is not used again."""
+        """A lease did not end cleanly: end its process."""
         processes = self._pools[warm.provider].processes
         if warm in processes:
             processes.remove(warm)
@@ -185,26 +186,26 @@ class Pool:
     # --- starting ------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Begin: each CLI is started as soon as it was asked about itself."""
+        """Start maintenance. The CLIs are started once they are surveyed."""
         self._closed = False
         if self._pools:
             self._spawn(self._maintain(), "care of the pool")
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """A task of the pool's own, which no stop of the server has to wait for."""
+        """Spawn a task that `retire` cancels, so that a server stop does not wait for it."""
         task = self._tasks.spawn(work, name)
         self._own.add(task)
         task.add_done_callback(self._own.discard)
         return task
 
     def retire(self) -> None:
-        """Start nothing more."""
+        """Start no more processes."""
         self._closed = True
         for task in self._own:
             task.cancel()
 
     def surveyed(self, provider: str) -> None:
-        """The CLI was asked about itself, and may be started to wait with what it told."""
+        """The CLI was surveyed: replace outdated processes, and start the missing ones."""
         pool = self._pools[provider]
         for warm in [s for s in pool.processes if s.idle and self._outdated(s)]:
             self._end(warm)
@@ -222,7 +223,7 @@ class Pool:
             self._fit_memory()
 
     def _refill(self, provider: str) -> None:
-        """Start as many as are missing."""
+        """Start the missing processes, within `max_processes`."""
         pool = self._pools[provider]
         pool.refill_due = False
         room = self._config.max_processes - self._count()
@@ -274,18 +275,18 @@ class Pool:
         return sum(len(pool.processes) + pool.booting for pool in self._pools.values())
 
     def _trim(self) -> None:
-        """End what is dead, too old, or too much."""
+        """End processes that are dead, too old or surplus."""
         for warm in too_many(self._pools.values(), self._config, self._clock()):
             self._end(warm)
 
     async def _measure(self, processes: Sequence[WarmProcess]) -> None:
-        """In a thread, since some systems have to be asked by a program."""
+        """Measure in a thread, since some systems need a subprocess for it."""
         for warm in processes:
             warm.memory_mb = await asyncio.to_thread(resident_mb, warm.worker.pid)
 
     def _fit_memory(self) -> None:
         for warm in too_large(self._pools.values(), self._config):
-            # Another one would be as large, and would only be ended again.
+            # A replacement would be as large and be ended again.
             self._pools[warm.provider].not_before = self._clock() + LAST_BACKOFF_S
             self._end(warm)
 
@@ -296,7 +297,7 @@ class Pool:
             self._tasks.spawn(warm.worker.close(), "end of a waiting CLI", vital=True)
 
     async def close(self) -> None:
-        """End everything that waits."""
+        """End all idle processes."""
         self.retire()
         idle = [warm for pool in self._pools.values() for warm in pool.processes if not warm.busy]
         for warm in idle:
@@ -304,5 +305,5 @@ class Pool:
         await asyncio.gather(*(warm.worker.close() for warm in idle))
 
     def report(self, provider: str) -> dict[str, Any]:
-        """What waits of one provider; memory in MB."""
+        """Counts of one provider; memory in MB."""
         return self._pools[provider].report()

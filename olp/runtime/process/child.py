@@ -1,8 +1,8 @@
-"""Starts CLIs and ends them: the only module in which a process begins.
+"""Starts and ends CLI processes: the only module that spawns any.
 
-Each one is the leader of a session of its own, so that it and everything it started can be ended
-together. Where the system has it, the parent-death signal ends it with the server. Its end is the
-end of the process itself: a grandchild that keeps standard output open delays nobody.
+Each is the leader of its own session, so that the whole process group can be killed. On Linux the
+parent-death signal ends it with the server. Its end is that of the process itself, even if a
+grandchild keeps stdout open.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from pathlib import Path
 from typing import cast
 
 HIGH_WATER = 1024 * 1024
-"""Bytes of output waiting to be read at which the CLI is made to wait."""
+"""Bytes of unread output at which reading is paused (backpressure)."""
 
 STDERR_TAIL = 64 * 1024
-"""Bytes of standard error that are kept, the last ones."""
+"""Last bytes of stderr that are kept."""
 
 LAST_WORDS_S = 0.25
-"""How long output may still arrive when the process has ended but its output was not closed."""
+"""Seconds that output may still arrive after the exit if stdout was not closed."""
 
 SILENT_EXIT_S = 2.0
-"""How long a process that closed its output may take to end by itself."""
+"""Seconds that a process may take to exit after closing stdout."""
 
 TERM_GRACE_S = 5.0
-"""Time between the polite signal and the other one."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 
 class Child(asyncio.SubprocessProtocol):
-    """One running CLI, seen through its three pipes."""
+    """One CLI process and its three pipes."""
 
     def __init__(self) -> None:
         self._wake = asyncio.Event()
@@ -53,7 +53,7 @@ class Child(asyncio.SubprocessProtocol):
         state = f"exited {self.returncode}" if self._exited.is_set() else "running"
         return f"Child(pid={self.pid}, {state})"
 
-    # --- what the event loop tells -------------------------------------------------------------
+    # --- asyncio callbacks ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
@@ -93,7 +93,7 @@ class Child(asyncio.SubprocessProtocol):
             getattr(pipe, action)()
             self._paused = action == "pause_reading"
 
-    # --- what OLP does -------------------------------------------------------------------------
+    # --- public interface ----------------------------------------------------------------------
 
     @property
     def returncode(self) -> int | None:
@@ -102,27 +102,27 @@ class Child(asyncio.SubprocessProtocol):
 
     @property
     def running(self) -> bool:
-        """Whether it runs at this very moment, which the loop may hear of a moment later."""
+        """Whether it runs, asked from the kernel: the event loop may learn of an exit later."""
         if self.returncode is not None:
             return False
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
-            return False  # waited for already, by the thread that tells the loop
+            return False  # already reaped by asyncio's child watcher
 
     @property
     def stderr(self) -> str:
-        """The end of what it wrote to standard error."""
+        """The last `STDERR_TAIL` bytes of its stderr."""
         return self._stderr.decode("utf-8", "replace")
 
     def write(self, data: bytes) -> None:
-        """Queue `data` for its standard input. A CLI that no longer reads is no error here."""
+        """Queue `data` for stdin. A closed stdin is no error here."""
         pipe = self._input()
         if pipe is not None and not pipe.is_closing():
             pipe.write(data)
 
     def close_input(self) -> None:
-        """Close its standard input when all that was written has gone out."""
+        """Close stdin after flushing it."""
         pipe = self._input()
         if pipe is not None and not pipe.is_closing():
             pipe.close()
@@ -132,13 +132,12 @@ class Child(asyncio.SubprocessProtocol):
         return cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
 
     def nudge(self) -> None:
-        """Let `read` come back although there is no output."""
+        """Make `read` return None if there is no output."""
         self._nudged = True
         self._wake.set()
 
     async def read(self) -> bytes | None:
-        """The output that has come, as soon as there is any; nothing when it has ended; None if it
-        was nudged."""
+        """Wait for output; empty at the end, None if nudged."""
         while not (self._chunks or self._over or self._nudged):
             self._wake.clear()
             await self._wake.wait()
@@ -152,12 +151,11 @@ class Child(asyncio.SubprocessProtocol):
         return data
 
     def kill(self) -> None:
-        """Let it and all it started do nothing more, this very moment."""
+        """Send SIGKILL to the process group."""
         self._signal(signal.SIGKILL)
 
     async def stop(self, grace: float = TERM_GRACE_S) -> None:
-        """End the process and all it started, and wait until it is gone; killed after `grace`
-        seconds."""
+        """Terminate the process group and wait for the exit; SIGKILL after `grace` seconds."""
         if not self._exited.is_set():
             self._signal(signal.SIGTERM)
             with contextlib.suppress(TimeoutError):
@@ -169,16 +167,15 @@ class Child(asyncio.SubprocessProtocol):
         self._transport.close()
 
     def _signal(self, number: signal.Signals) -> None:
-        # PermissionError is macOS's answer for a group that has only zombies left.
+        # macOS raises PermissionError for a group that has only zombies left.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
 
 def _with_death_signal(argv: Sequence[str]) -> Sequence[str]:
-    """`argv` so that the kernel ends it when the server dies, where there is a way to ask.
+    """`argv` with a parent-death signal, where setpriv (util-linux) is available.
 
-    The usual way, code between fork and exec, is unsafe beside threads and costs a copy of the
-    server's page tables; util-linux's setpriv does the same from outside.
+    The usual preexec_fn is unsafe with threads and copies the server's page tables.
     """
     setpriv = _SETPRIV
     return [setpriv, "--pdeathsig", "KILL", "--", *argv] if setpriv else argv
@@ -188,13 +185,13 @@ _SETPRIV = shutil.which("setpriv") if sys.platform == "linux" else None
 
 
 class ProgramMissing(Exception):
-    """There is no such program."""
+    """The program was not found."""
 
 
 async def start(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> Child:
-    """Start `argv` in a session of its own, with exactly `env`.
+    """Start `argv` in its own session, with exactly `env`.
 
-    ProgramMissing if the program is not there; OSError if it cannot be started.
+    Raises ProgramMissing if the program is not found, OSError if it cannot be started.
     """
     program = shutil.which(argv[0], path=env.get("PATH"))
     if program is None:
@@ -211,7 +208,7 @@ async def start(argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> Child
 
 
 def output_of(argv: Sequence[str]) -> str:
-    """What a short command of the system itself prints; nothing if it is not there."""
+    """The stdout of a short system command; empty if it is missing or takes over 10 s."""
     try:
         return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -219,8 +216,8 @@ def output_of(argv: Sequence[str]) -> str:
 
 
 def run(argv: Sequence[str]) -> tuple[int, str]:
-    """Exit code and output, errors included, of a short command of the system itself; 127 if it is
-    not there, 124 if it does not end."""
+    """Exit code and output (with stderr) of a short system command; 127 if it is missing, 124 on
+    another OSError or after 60 s."""
     out = subprocess.PIPE
     try:
         done = subprocess.run(

@@ -1,9 +1,9 @@
-"""The folders of this run of the server, and the sweep after a run that could not clean up.
+"""The folders of one server run, and the sweep after runs that could not clean up.
 
-Every run has an id. It stands in the environment of each process that the run starts and in the
-name of each private folder, and a file named after it is locked for as long as the run lives. A
-run whose file is no longer locked is over, however it ended: what carries its id is ended and
-removed. That needs no book-keeping per process, and finds grandchildren too.
+Every run has an id, which is in the environment of each process it starts and in the name of each
+private folder; a file of that name is locked while the run lives. If a file is no longer locked,
+its run is over, and all processes and folders with its id are killed and removed. This needs no
+state per process, and finds grandchildren too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from olp.runtime.process.worker import RUN_VARIABLE
 
 
 class RunFolder:
-    """Opened once per run. `state` keeps what outlives it; `within` is a folder above it that is
-    this user's alone as well."""
+    """Opened once per run. `state` is the persistent state folder; `within` is a parent of it that
+    is made private as well."""
 
     def __init__(self, state: Path | None = None, within: Path | None = None) -> None:
         self.state = state or default_state()
@@ -45,9 +45,9 @@ class RunFolder:
         self._serving: int | None = None
 
     def open(self) -> int:
-        """Make the folders and take this run's lock; how many left-over processes were ended.
+        """Create the folders and lock the run; returns how many left-over processes were killed.
 
-        StartError if the folders cannot be made, written or emptied.
+        Raises StartError if the folders cannot be made, written or emptied.
         """
         self._make(*self._above, self.state, self._runs)
         with self._alone():
@@ -73,9 +73,9 @@ class RunFolder:
                 raise StartError(f"cannot write in the folder {folder}")
 
     def serve(self) -> None:
-        """Be the one server over these folders, as long as the run lives; StartError if there is
-        another. Limits, slots and holds are counted in a server's memory: two would let twice as
-        much through."""
+        """Take the server lock of the state folder until `close`. Raises StartError if another
+        server has it: limits, slots and holds are in memory, so two servers would admit twice as
+        much."""
         serving = os.open(self.state / "serving", os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(serving, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,12 +88,12 @@ class RunFolder:
         self._serving = serving
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
-        """One start or end at a time: another's sweep must not find this run's file before its
-        lock, nor its end take the working directory from this start."""
+        """Serialises starts and ends: a sweep must not find a run's file before it is locked, and
+        an end must not remove the working directory of a start."""
         return files.locked(self._runs)
 
     def close(self) -> None:
-        """The run is over: end what it left, and give its lock back."""
+        """End the run: kill and remove what it left, and release the locks."""
         if self._lock is None:
             return
         self._remove(self.run_id)
@@ -107,8 +107,8 @@ class RunFolder:
                 self.work.rmdir()
 
     async def tidy(self) -> None:
-        """Empty the working directory: what one request's CLI left is nothing for another's. It is
-        made anew where the system has cleared its folder for temporary files."""
+        """Empty the working directory, so that no request sees another's files; recreate it if a
+        cleanup of /tmp removed it."""
         with contextlib.suppress(OSError):
             if not self.work.is_dir():
                 self.work = _work_folder(self.state, self._runtime)
@@ -117,7 +117,7 @@ class RunFolder:
                 await asyncio.to_thread(empty, self.work)
 
     def alive(self, run_id: str) -> bool:
-        """Whether the run with this id still is."""
+        """Whether the run with this id is alive."""
         return _locked(self._runs / run_id)
 
     def _sweep(self) -> int:
@@ -126,7 +126,7 @@ class RunFolder:
             try:
                 descriptor = os.open(file, os.O_RDWR)
             except FileNotFoundError:
-                # That run has just ended by itself.
+                # That run has just ended.
                 continue
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -150,12 +150,12 @@ class RunFolder:
 
 
 def default_state() -> Path:
-    """The folder of this system for what a program keeps."""
+    """The platform's state folder for OLP."""
     return Path(platformdirs.user_state_dir("olp"))
 
 
 def in_use(state: Path) -> bool:
-    """Whether a server runs on this folder now."""
+    """Whether a run is alive on this state folder."""
     try:
         files = list((state / "runs").iterdir())
     except OSError:
@@ -178,8 +178,8 @@ def _locked(file: Path) -> bool:
 
 
 def _runtime_folder(state: Path) -> Path:
-    """Where CLIs run and private folders are made: in memory where the system offers it. A CLI
-    may tell its vendor the path, and that one does not carry the user's name."""
+    """The parent of the working and private folders: XDG_RUNTIME_DIR (in memory) if writable, since
+    a CLI may send the path to its vendor and this one has no user name in it."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.access(runtime, os.W_OK):
         return Path(runtime) / "olp"
@@ -190,17 +190,16 @@ _TEMPORARY = Path("/tmp")
 
 
 def _work_folder(state: Path, runtime: Path) -> Path:
-    """The working directory of every CLI. Claude Code tells its model the path, and has no switch
-    for that; so the path is always the same, says nothing of this machine's user, and says that it
-    is not where the client works. Where it is somebody else's, one of OLP's own is taken. Each
-    state folder has its own: the last server over one removes it."""
+    """The working directory of every CLI, one per state folder. Claude Code sends the path to its
+    model and cannot be told not to; so the path is constant, does not name the user, and shows that
+    it is not the client's directory. If another user owns it, a folder of OLP's own is used."""
     name = f"olp-empty-{hashlib.sha256(os.fsencode(state)).hexdigest()[:8]}"
     folder = _TEMPORARY / name
     return folder if _TEMPORARY.is_dir() and _is_free(folder) else runtime / "work" / name
 
 
 def _is_free(folder: Path) -> bool:
-    """Whether nobody else could have put anything there."""
+    """Whether it does not exist, or is this user's folder."""
     try:
         found = folder.lstat()
     except FileNotFoundError:
@@ -211,7 +210,7 @@ def _is_free(folder: Path) -> bool:
 
 
 def marked(run_id: str) -> Iterable[int]:
-    """The ids of the processes whose environment carries `run_id`."""
+    """Ids of the processes with `run_id` in their environment."""
     mark = f"{RUN_VARIABLE}={run_id}"
     if sys.platform == "linux":
         yield from _marked_in_proc(mark.encode())

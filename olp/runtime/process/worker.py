@@ -1,7 +1,7 @@
-"""A started CLI with its driver: the shell around the sans-I/O protocol.
+"""A CLI process with its driver: the I/O around the sans-I/O protocol.
 
-A worker belongs to one attempt, and its `async with` block owns the process, the private folder
-and every descriptor: leaving it by any way ends the process group and waits until it is gone.
+A worker's `async with` block owns the process, the private folder and all descriptors: leaving it
+ends the process group and waits for it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from olp.runtime.tasks import Tasks, see_through
 
 
 class RunFolders(Protocol):
-    """Where workers run: the folders of this run of the server, and its id."""
+    """The run folder as workers see it."""
 
     @property
     def run_id(self) -> str:
-        """Marks the environment of every process that this run of the server started."""
+        """Id of this run of the server, in the environment of every process it starts."""
 
     @property
     def work(self) -> Path:
@@ -51,7 +51,7 @@ class RunFolders(Protocol):
 
     @property
     def private(self) -> Path:
-        """The folder in which private folders are made."""
+        """The parent of the private folders."""
 
     async def tidy(self) -> None:
         """Empty the working directory before a request, and after a process."""
@@ -60,8 +60,8 @@ class RunFolders(Protocol):
 RUN_VARIABLE = "OLP_RUN"
 
 ODD = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
-"""What a driver raises at a field of another type than was ever seen, or at one that is nested
-without end: the CLI speaks otherwise."""
+"""What a driver raises on a field of an unexpected type or nesting depth: the CLI's protocol has
+changed."""
 
 
 def _odd(error: Exception) -> Failed:
@@ -70,7 +70,7 @@ def _odd(error: Exception) -> Failed:
 
 
 class Worker:
-    """One attempt's process. `clock` is the clock of the times given to `events`."""
+    """One CLI process. `clock` is the clock of the times given to `events`."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Worker:
         return self
 
     async def open(self) -> None:
-        """Start the process. That it cannot be started is told by `events`."""
+        """Start the process. A failed start is reported by `events`."""
         try:
             await self._start()
         except process.ProgramMissing:
@@ -141,7 +141,7 @@ class Worker:
         await self.close()
 
     async def close(self) -> None:
-        """End the process and all it started, and remove its folder."""
+        """End the process group, and remove the private folder."""
         await see_through(self._tasks.spawn(self._end(), "end of a worker", vital=True))
 
     async def _end(self) -> None:
@@ -157,8 +157,7 @@ class Worker:
             await asyncio.to_thread(self._folder.close)
 
     async def events(self, until: float) -> Sequence[Event]:
-        """The next events; none if nothing happened until then, or if all that happened is that it
-        became ready."""
+        """The next events; empty if none came by `until`, or if it only became ready."""
         began_ready = self.ready
         while not self._pending and self.ready == began_ready:
             at = until if self._settle_at is None else min(until, self._settle_at)
@@ -173,9 +172,9 @@ class Worker:
         return pending
 
     async def _read(self, seconds: float) -> bytes | None:
-        """The output that comes within `seconds`; None if none does, or the child was nudged."""
+        """Output within `seconds`, empty at the end; None on timeout or nudge."""
         assert self._child is not None
-        # A timer of one's own: this is waited for with every piece of an answer.
+        # Cheaper than asyncio.timeout: this runs for every chunk of an answer.
         timer = asyncio.get_running_loop().call_later(seconds, self._child.nudge)
         try:
             data = await self._child.read()
@@ -189,7 +188,7 @@ class Worker:
         return data
 
     def _understand(self, data: bytes) -> list[Event]:
-        """What `data` means; no data means the end."""
+        """Feed `data` to the driver; empty means the end."""
         try:
             lines = self._lines.feed(data) if data else self._lines.flush()
         except LineTooLong as error:
@@ -203,7 +202,7 @@ class Worker:
         return events if data else events + self._closing(events)
 
     def _called(self, connection: int, line: str) -> None:
-        """The CLI asks on its socket."""
+        """The CLI sent a line on its socket."""
         if not isinstance(self._driver, Callee) or self._child is None:
             return
         try:
@@ -213,12 +212,12 @@ class Worker:
         self._child.nudge()
 
     async def begin_again(self) -> None:
-        """What happens from now on is of another request."""
+        """Reset the stats and tidy the working directory for another request."""
         await self._folders.tidy()
         self.report = ProcessStats(spawned_at=self._clock(), waits=True)
 
     def carry_out(self, wish: Callable[[], Sequence[Step]]) -> None:
-        """Do what a session wants done outside of `receive`."""
+        """Carry out the steps of a session call outside of `receive`."""
         try:
             self._pending += self._do(wish())
         except ODD as error:
@@ -226,20 +225,20 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs and nothing has come of it that was not read."""
+        """Whether the process runs and has no unread events."""
         child = self._child
         return child is not None and child.running and not self._pending
 
     @property
     def pid(self) -> int | None:
-        """The process's id, also its group's."""
+        """Id of the process and of its group."""
         return self._child.pid if self._child is not None else None
 
     def _do(self, steps: Sequence[Step]) -> list[Event]:
-        """Carry out what the driver wants done, and give back what happened."""
+        """Carry out the driver's steps; returns the events among them."""
         assert self._child is not None
         events = self._put([step for step in steps if isinstance(step, Put)])
-        # At once: each write wakes the CLI up, which takes the processor from us.
+        # One write: each wakes the CLI, which then competes with the server for the CPU.
         if data := b"".join(step.data for step in steps if isinstance(step, Write)):
             self.report.written += len(data)
             self._child.write(data)
@@ -265,7 +264,7 @@ class Worker:
         return events
 
     def _put(self, files: Sequence[Put]) -> list[Event]:
-        """Write what the driver wants in the private folder; a full disk ends the attempt."""
+        """Write files into the private folder; an OSError fails the attempt."""
         assert self._folder is not None
         try:
             for file in files:
@@ -276,7 +275,7 @@ class Worker:
         return []
 
     def _closing(self, events: Sequence[Event]) -> list[Event]:
-        """The driver's last word. An attempt never ends in silence."""
+        """The driver's final events; an attempt always ends with Done or Failed."""
         if any(isinstance(event, Done | Failed) for event in events):
             return []
         assert self._child is not None and self._folder is not None

@@ -1,9 +1,9 @@
-"""The way of one request along its chain.
+"""Runs one request along its chain.
 
-`serve` is the whole of it, and reads from top to bottom: the walk says which hop is next, the
-books say whether it may be asked, an attempt asks it, and what that brings goes through the shaper
-and the walk to the reader. Where all is full, the request waits in line for the first slot that is
-free. Everything that is decided is decided in `olp.core`; here it is waited for.
+`Engine.serve` is the main loop: the walk picks the next hop, admission grants or refuses a permit,
+an attempt runs the CLI, and its events go through the shaper and the walk to the reader. If every
+hop is full, the request queues for the first free slot. All decisions are made in `olp.core`; this
+module does the I/O.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Send = Callable[[Sequence[Output]], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Job:
-    """One request to be served: what is asked, along which chain, and for whom."""
+    """One request to serve: the request, its chain and its caller."""
 
     request: Request
     chain: Chain
@@ -47,24 +47,24 @@ class Job:
 
     @cached_property
     def conversation(self) -> ConversationKey:
-        """The request as the CLIs get it."""
+        """The conversation key, made of the request as the CLIs get it."""
         return ConversationKey(self.caller, as_format(self.request))
 
     def shaper(self, *, enforce_tokens: bool) -> Shaper:
-        """What makes the answer of an attempt what the client asked for."""
+        """A shaper for one attempt: turns the CLI's answer into the form the client asked for."""
         live = self.request.stream and self.chain.policy.json == "stream"
         id = f"call_{self.trace.request_id}"
         return Shaper(self.request, enforce_tokens=enforce_tokens, live=live, id=id)
 
     def cache_key(self, hop: Hop) -> str:
-        """Everything that shapes the answer of `hop`, and who asks."""
+        """Hash of the caller, `hop` and every part of the request that affects the answer."""
         shape = repr((self.caller, hop, self.request)).encode("utf-8", "replace")
         return hashlib.sha256(shape).hexdigest()
 
 
 class Engine:
-    """Serves jobs. `clock` is steady, `wall` is the time in epoch seconds, `queue_s` is how long a
-    request may wait for a slot, in all."""
+    """Serves jobs. `clock` is monotonic, `wall` is in epoch seconds; `queue_s` is the total time in
+    seconds that a request may queue for a slot."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Engine:
         self._queue_s = queue_s
 
     async def serve(self, job: Job, send: Send) -> None:
-        """Answer `job` from the first hop of its chain that can, and tell `send`."""
+        """Answer `job` from the first hop of its chain that can; outputs go to `send`."""
         walk = Walk(
             job.chain,
             streaming=job.request.stream,
@@ -101,60 +101,62 @@ class Engine:
         )
         while (hop := walk.next(self._clock())) is not None or walk.full:
             if hop is None:
-                right = await self._in_turn(walk, job)
+                permit = await self._wait_for_slot(walk, job)
             elif kept := self._kept(job, hop):
-                await self._tell(job, send, walk.answer_kept(kept.model, kept.events))
+                await self._send(job, send, walk.answer_kept(kept.model, kept.events))
                 break
             else:
-                right = self._enter(walk, hop, job)
-            if right is not None:
-                with right:
-                    await self._attempt(walk, right, job, send)
-                    self._keep_books(walk, job)
+                permit = self._enter(walk, hop, job)
+            if permit is not None:
+                with permit:
+                    await self._attempt(walk, permit, job, send)
+                    self._drain_notes(walk, job)
         if not walk.answered:
-            await self._tell(job, send, [walk.verdict(self._wall())])
-        self._keep_books(walk, job)
+            await self._send(job, send, [walk.verdict(self._wall())])
+        self._drain_notes(walk, job)
 
     def _enter(self, walk: Walk, hop: Hop, job: Job) -> Permit | None:
-        """The right to ask `hop`, which the walk has come to; None if it cannot be asked, which the
-        walk is told."""
-        right = self._fleet.lacking(hop, job.request) or self._right(walk, hop, job)
-        return self._or_told(right, walk, job)
+        """A permit for the walk's current hop; None if refused, after reporting that to the
+        walk."""
+        permit = self._fleet.lacking(hop, job.request) or self._request_permit(walk, hop, job)
+        return self._permit_or_fail(permit, walk, job)
 
-    async def _in_turn(self, walk: Walk, job: Job) -> Permit | None:
-        """All that is left is full: the right to ask the first of these hops that has a slot; None
-        if there was none in time, which the walk is told."""
+    async def _wait_for_slot(self, walk: Walk, job: Job) -> Permit | None:
+        """Queue for the first free slot of the walk's full hops; None on timeout, or if the hop is
+        refused for another reason. Both are reported to the walk."""
 
         def enter(hop: Hop) -> Permit | None:
-            right = self._right(walk, hop, job, in_turn=True)
-            if isinstance(right, Failed) and right.code is ErrorCode.CONCURRENCY_LIMIT:
+            permit = self._request_permit(walk, hop, job, in_turn=True)
+            if isinstance(permit, Failed) and permit.code is ErrorCode.CONCURRENCY_LIMIT:
                 return None
             walk.again(hop, self._clock())
-            return self._or_told(right, walk, job)
+            return self._permit_or_fail(permit, walk, job)
 
         began = self._clock()
         seconds = walk.patience(began)
-        right = await in_turn(self.admission.queue, job.caller, lambda: walk.full, enter, seconds)
+        permit = await in_turn(self.admission.queue, job.caller, lambda: walk.full, enter, seconds)
         spent = self._clock() - began
-        walk.waited(spent, in_vain=right is None)
-        provider = right.hop.provider if right else None
+        walk.waited(spent, in_vain=permit is None)
+        provider = permit.hop.provider if permit else None
         job.log.info("waited_for_slot", provider=provider, ms=round(spent * 1000))
-        return right
+        return permit
 
-    def _right(self, walk: Walk, hop: Hop, job: Job, *, in_turn: bool = False) -> Permit | Failed:
+    def _request_permit(
+        self, walk: Walk, hop: Hop, job: Job, *, in_turn: bool = False
+    ) -> Permit | Failed:
         limits, now = job.chain.limits, self._now()
         return self.admission.enter(hop, limits, now, forced=walk.forced, in_turn=in_turn)
 
-    def _or_told(self, right: Permit | Failed, walk: Walk, job: Job) -> Permit | None:
-        if isinstance(right, Permit):
-            return right
-        walk.pass_on(right, self._clock())
-        self._keep_books(walk, job)
+    def _permit_or_fail(self, permit: Permit | Failed, walk: Walk, job: Job) -> Permit | None:
+        if isinstance(permit, Permit):
+            return permit
+        walk.pass_on(permit, self._clock())
+        self._drain_notes(walk, job)
         return None
 
-    async def _attempt(self, walk: Walk, right: Permit, job: Job, send: Send) -> None:
-        """One hop, once. When this returns, its process is gone."""
-        hop, passed = right.hop, list[Output]()
+    async def _attempt(self, walk: Walk, permit: Permit, job: Job, send: Send) -> None:
+        """One attempt at one hop. Its process has ended, or is back in the pool, on return."""
+        hop, passed = permit.hop, list[Output]()
         self._store.count(self._now().day, hop.provider)
         waiting = self._pool.take(hop, job.conversation)
         async with waiting or self._fleet.worker(hop, job.conversation.request) as worker:
@@ -169,12 +171,12 @@ class Engine:
                     passed += out
                 if out and not walk.trying:
                     self._keep_answer(job, hop, passed)
-                    self._keep_books(walk, job)
-                    right.answered()  # before whoever reads the last word asks again
+                    self._drain_notes(walk, job)
+                    permit.answered()  # before the last event: the client may ask again at once
                 if out:
-                    await self._tell(job, send, out)
+                    await self._send(job, send, out)
 
-    async def _tell(self, job: Job, send: Send, outputs: Sequence[Output]) -> None:
+    async def _send(self, job: Job, send: Send, outputs: Sequence[Output]) -> None:
         job.trace.told(outputs, self._clock())
         await send(outputs)
 
@@ -195,12 +197,12 @@ class Engine:
         return out
 
     def contexts(self, hops: Sequence[Hop]) -> Mapping[Hop, int]:
-        """The tokens that these can read: as the owner says, else as the CLI has told."""
+        """Context windows in tokens, where known: as configured, else as reported by the CLI."""
         known = {hop: self._fleet.context(hop) or self.admission.contexts.get(hop) for hop in hops}
         return {hop: tokens for hop, tokens in known.items() if tokens}
 
-    def _keep_books(self, walk: Walk, job: Job) -> None:
-        """Write down what the walk has to tell: to the log, the admission and the trace."""
+    def _drain_notes(self, walk: Walk, job: Job) -> None:
+        """Drain the walk's notes into the log and the trace, and its ends into admission."""
         for note in walk.notes:
             job.log.write(note.level, note.event, **note.fields)
             job.trace.note(note)
@@ -211,7 +213,7 @@ class Engine:
         walk.ends.clear()
 
     def _kept(self, job: Job, hop: Hop) -> Kept | None:
-        """The answer that `hop` gave to the same request, if it is kept."""
+        """The cached answer of `hop` to the same request, if any."""
         if not self._uses_cache(job):
             return None
         return self._cache.find(job.cache_key(hop), self._clock())

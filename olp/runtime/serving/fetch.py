@@ -1,8 +1,8 @@
-"""Fetches the images that a request names by their address, where the owner switched that on.
+"""Fetches the images that a request references by URL, if the owner enabled it.
 
-It is a client that says what is fetched, and this machine that fetches it: so nothing of the house
-is to be reached by it. Every address that a name leads to is looked at when the connection is made,
-redirects included, and what does not stand on the open internet is refused.
+The client chooses the URL, and the server fetches it, so SSRF into the home network must be
+prevented: every resolved address is checked when the connection is made, redirects included, and
+anything but a public internet address is refused.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from olp.media import check_total, from_bytes, image
 from olp.model import Link, Media, Message, Part, Request
 
 FETCH_S = 20.0
-"""Seconds that all images of a request may take."""
+"""Timeout in seconds for all images of a request together."""
 
 MAX_REDIRECTS = 3
 
 MAX_TOTAL = 32 * 1024 * 1024
-"""Characters of base64 of all images of a request."""
+"""Limit of base64 characters for all images of a request together."""
 
 
 def is_public(address: str) -> bool:
-    """Whether `address` is of the open internet, and not of this machine, its network, or a way
-    around that."""
+    """Whether `address` is globally routable and embeds no other address (mapped IPv4, 6to4,
+    Teredo, NAT64)."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo and ip.teredo[1])
@@ -51,8 +51,8 @@ def _is_number(host: str) -> bool:
 
 
 def is_outside(address: str) -> bool:
-    """Whether `address` is of the open internet, and neither this machine's nor of its network: in
-    IPv6 these have public addresses too."""
+    """Whether `address` is public and outside this machine's own subnet: in IPv6 the hosts of the
+    LAN have public addresses too."""
     if not is_public(address):
         return False
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -61,7 +61,7 @@ def is_outside(address: str) -> bool:
             probe.connect((address, 9))  # which sends nothing
             mine = ipaddress.ip_address(probe.getsockname()[0])
     except OSError:
-        return True  # there is no way to it, and a connection will say so
+        return True  # no route, so the connection will fail anyway
     bits = 64 if mine.version == 6 else 32
     return ipaddress.ip_address(address) not in ipaddress.ip_network(f"{mine}/{bits}", strict=False)
 
@@ -70,7 +70,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/32")
 
 
 class _PublicResolver(AbstractResolver):
-    """Names, as far as they lead to addresses that may be asked."""
+    """Resolves names, and drops addresses that are not allowed."""
 
     def __init__(self, allowed: Callable[[str], bool]) -> None:
         self._inner = aiohttp.ThreadedResolver()
@@ -90,15 +90,15 @@ class _PublicResolver(AbstractResolver):
 
 
 class Fetcher:
-    """Fills in images. `allowed` says whether an IP address may be asked."""
+    """Fetches images. `allowed` tells whether an IP address may be connected to."""
 
     def __init__(self, config: ImagesConfig, allowed: Callable[[str], bool] = is_outside) -> None:
         self._config = config
         self._allowed = allowed
 
     async def filled(self, request: Request) -> Request:
-        """`request` with its images in the place of their addresses; RequestError 400 if one cannot
-        be had."""
+        """`request` with its links replaced by the images. Raises RequestError 400 if one cannot be
+        fetched."""
         links = dict.fromkeys(link for message in request.messages for link in message.links)
         if not links:
             return request
@@ -130,21 +130,21 @@ class Fetcher:
                         continue
                     if response.status != 200:
                         raise unusable(link.path, f"its server answered {response.status}")
-                    told = response.content_type.lower()
-                    found = from_bytes(link.path, await self._read(link, response), told)
+                    mime = response.content_type.lower()
+                    found = from_bytes(link.path, await self._read(link, response), mime)
                     return image(link.path, found)
         except (aiohttp.ClientError, OSError, ValueError):
             raise unusable(link.path, "it could not be fetched") from None
         raise unusable(link.path, "it is redirected too often")
 
     def _check(self, link: Link, url: URL) -> None:
-        """What no connection would look at: an address that is written as a number."""
+        """Checks literal IP addresses, which aiohttp does not pass to the resolver."""
         if url.scheme not in ("http", "https") or not url.host or url.user or url.password:
             raise unusable(link.path, "it must be an http or https address")
         try:
             allowed = self._allowed(url.host)
         except ValueError:
-            # A name, whose address the resolver looks at; or a number written in another way.
+            # A name, which the resolver checks, or an IPv4 address in another notation.
             allowed = not _is_number(url.host)
         if not allowed:
             raise unusable(link.path, "it could not be fetched")

@@ -1,4 +1,4 @@
-"""How the providers really are: by what their last requests did, and how long ago."""
+"""Health report of the providers, from the results and ages of their last requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOWN = frozenset({"failing", "used_up"})
 
 
 class Health:
-    """Reports on one service. `clock` is steady, `wall` in epoch seconds."""
+    """Reports on one service. `clock` is monotonic, `wall` in epoch seconds."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Health:
         self._wall = wall
 
     def report(self, catalogue: Catalogue, in_flight: int) -> dict[str, Any]:
-        """Everything, for the owner."""
+        """The full report, for the owner."""
         now, wall = self._clock(), self._wall()
         providers = {name: self._provider(name, now, wall) for name in self._fleet.members}
         usable = any(report["state"] not in DOWN for report in providers.values())
@@ -54,14 +54,14 @@ class Health:
         }
 
     def summary(self, chains: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-        """For somebody who may ask for `chains` alone: their hops, and whether one can answer."""
+        """For a user limited to `chains`: their hops, and whether any can answer."""
         now, wall = self._clock(), self._wall()
-        told = {}
+        report = {}
         for name, hops in chains.items():
             states = {self._admission.state(hop.partition("/")[0], now, wall) for hop in hops}
-            told[name] = {"hops": list(hops), "ok": not states <= DOWN}
-        usable = any(chain["ok"] for chain in told.values()) or not told
-        return {"status": "ok" if usable else "failing", "chains": told}
+            report[name] = {"hops": list(hops), "ok": not states <= DOWN}
+        usable = any(chain["ok"] for chain in report.values()) or not report
+        return {"status": "ok" if usable else "failing", "chains": report}
 
     def _provider(self, name: str, now: float, wall: float) -> dict[str, Any]:
         admission = self._admission

@@ -1,4 +1,4 @@
-"""What outlives a change of the configuration."""
+"""State that survives a configuration reload."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from olp.runtime.usage.trace import RequestTrace
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """Everything that is remembered between requests. The service that a change of the
-    configuration makes goes on with the very same object."""
+    """All state kept between requests. A reload builds a new service around the same object."""
 
     admission: Admission
     store: UsageStore
@@ -26,22 +25,22 @@ class Lasting:
     request_log: RequestLog
 
     answers: dict[str, SharedAnswer] = field(default_factory=dict)
-    """The answers in flight, by what makes two requests the same."""
+    """The answers in flight, by request identity (SHA-256 hex)."""
 
     traces: dict[str, RequestTrace] = field(default_factory=dict)
-    """Their traces, by the same."""
+    """Their traces, by the same key."""
 
     models: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The models that each CLI has told of."""
+    """The model ids that each CLI reported, by provider."""
 
     started: float = field(default_factory=time.monotonic)
-    """When the server started, in steady seconds."""
+    """Start of the server, monotonic seconds."""
 
     started_at: int = field(default_factory=lambda: int(time.time()))
-    """The same in epoch seconds."""
+    """Start of the server, epoch seconds."""
 
     def forget(self, provider: str) -> None:
-        """What is known of a provider is no longer true: it is another account or program."""
+        """Drop what is known of a provider: its account or program has changed."""
         self.admission.forget(provider)
         self.models.pop(provider, None)
         self.cache.clear()

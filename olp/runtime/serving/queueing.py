@@ -1,4 +1,4 @@
-"""Waits in line for a slot where all that a request could ask is full."""
+"""Waits in the queue for a slot when every hop that could answer is full."""
 
 from __future__ import annotations
 
@@ -17,28 +17,27 @@ async def in_turn(
     enter: Callable[[Hop], Permit | None],
     seconds: float,
 ) -> Permit | None:
-    """The right to ask the first of the `full` hops that has a slot when it is this person's turn;
-    None after so many seconds, or when none of them is to be waited for any more.
+    """A permit for the first of the `full` hops with a free slot at this person's turn; None after
+    `seconds`, or when `full` is empty.
 
-    `enter` gives the right, or None. `full` is looked at again after each try, since a hop may turn
-    out to be held or broken. Whoever is cancelled gives up the place.
+    `enter` returns a permit or None. `full` is called again after each attempt, since a hop may
+    turn out to be on hold or to have an open circuit. Cancellation leaves the queue.
     """
     woken = asyncio.Event()
     woken.set()
     ticket = queue.join({hop.provider for hop in full()}, person, woken.set)
-    right = None
+    permit = None
     try:
         async with asyncio.timeout(seconds):
-            while right is None and (hops := full()):
+            while permit is None and (hops := full()):
                 queue.narrow(ticket, {hop.provider for hop in hops})
                 await woken.wait()
                 woken.clear()
                 mine = (hop for hop in hops if queue.first(hop.provider) is ticket)
-                right = next((found for hop in mine if (found := enter(hop))), None)
+                permit = next((found for hop in mine if (found := enter(hop))), None)
     except TimeoutError:
         pass
     finally:
-        # Nothing is waited for between the taking of a slot and this line, so that whoever is
-        # cancelled has none.
-        queue.leave(ticket, served=right is not None)
-    return right
+        # No await between taking a slot and this line, so that cancellation cannot leak a slot.
+        queue.leave(ticket, served=permit is not None)
+    return permit

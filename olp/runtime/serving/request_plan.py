@@ -1,5 +1,5 @@
-"""What a request comes to for the person who sends it: which chain, and whether it is a job that
-their chat program sends on its own."""
+"""Resolves a request for its caller: the chain, and whether it is a background job that the chat
+program sends on its own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from olp.runtime.access.caller import Caller
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`request` as the CLIs get it, and the chain it goes along. `background` names the job."""
+    """`request` as the CLIs get it, and its chain. `background` is the name of the background job,
+    if it is one."""
 
     request: Request
     chain: Chain
@@ -22,20 +23,20 @@ class Plan:
 
 
 class Planner:
-    """Makes plans. `background_chain` is the name that jobs are sent to; empty for none."""
+    """Makes plans. `background_chain` is the chain for background jobs; empty for none."""
 
     def __init__(self, shapes: Shapes, background_chain: str) -> None:
         self._shapes = shapes
         self._background_chain = background_chain
 
     def plan(self, request: Request, caller: Caller, resolve: Callable[[Request], Chain]) -> Plan:
-        """How `request` is served; RequestError 403 or 404 if it cannot be."""
+        """How `request` is served. Raises RequestError 403 or 404."""
         caller.check_model(request.model)
         chain = resolve(request)
         job = self._shapes.recognise(request)
         name = self._background_chain
-        # A prompt is easily made to look like such a job, so it opens no chain that its sender may
-        # not ask for.
+        # A prompt is easily made to look like such a job, so it must not give access to a chain
+        # that the caller may not use.
         if job and name and not request.forbid_substitution and caller.may_ask(name):
             chain = resolve(Request(name, request.messages))
         return Plan(caller.with_prompt(request), chain, job)

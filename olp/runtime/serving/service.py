@@ -1,4 +1,4 @@
-"""The runtime's front door: what a server may ask of it, whatever public API the server speaks."""
+"""The runtime's public interface, independent of the API that the server speaks."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from olp.runtime.usage.request_log import RequestEntry
 from olp.runtime.usage.trace import RequestTrace
 
 SURVEY_AFTER_S = 0.5
-"""Seconds after the start at which the CLIs are asked about themselves for the first time."""
+"""Seconds from the start to the first survey of the CLIs."""
 
 SURVEY_EVERY_S = 300.0
-"""Seconds between two surveys of a plan that a threshold watches."""
+"""Seconds between surveys of providers whose plan has a threshold."""
 
 
 class Service:
-    """Answers requests and tells about itself. `watched` are the providers whose plan a threshold
-    looks at.
+    """Answers requests and reports its state. `watched` are the providers whose plan windows have a
+    threshold.
 
-    A change of the configuration makes a new one, which goes on with what is `lasting`. The old one
-    is then handed over."""
+    A configuration reload builds a new service with the same `lasting` state, then calls
+    `hand_over` on the old one."""
 
     def __init__(
         self,
@@ -81,12 +81,12 @@ class Service:
         self._surveys: asyncio.Task[None] | None = None
 
     def chain(self, request: Request) -> Chain:
-        """The hops that may answer; RequestError 404 for a model that nobody serves."""
+        """The chain that may answer. Raises RequestError 404 for an unknown model."""
         chain = self.catalogue.resolve(request.model)
         return chain.without_substitution() if request.forbid_substitution else chain
 
     def plan(self, request: Request, caller: Caller) -> Plan:
-        """How `request` is served for `caller`; RequestError 403 or 404 if it cannot be."""
+        """How `request` is served for `caller`. Raises RequestError 403 or 404."""
         return self._planner.plan(request, caller, self.chain)
 
     def join(
@@ -98,9 +98,9 @@ class Service:
         entry: RequestEntry | None = None,
         reservation: Reservation | None = None,
     ) -> Reader:
-        """A reader of the answer: of an identical request of the same caller in flight,
-        or of one that starts now. `entry` is given the trace that it is part of, and what is set
-        aside with `reservation` goes over to an answer that starts."""
+        """A reader of the answer to an identical request of the same caller in flight, else of a
+        new one. `entry` gets the trace of that answer; `reservation` is handed over to a new answer
+        and settled when it ends."""
         key = _identity(request, chain, caller)
         shared = self._shared.get(key)
         if shared is None or not shared.joinable:
@@ -139,20 +139,20 @@ class Service:
             self._store.keep(job.trace.as_dict(self._clock()))
 
     def _ended(self, key: str, shared: SharedAnswer, settle: Callable[[], None]) -> None:
-        settle()  # also where it was called off before it began
+        settle()  # also if the task was cancelled before it started
         if self._shared.get(key) is shared:
             del self._shared[key], self._traces[key]
 
     def models(self, caller: Caller) -> Sequence[ModelEntry]:
-        """Every name that `caller` may ask for, chains first."""
+        """Every name that `caller` may use, chains first."""
         names = caller.key.chains if caller.key and caller.key.chains else self.catalogue.names()
         return [self._entry(name) for name in names if self.catalogue.knows(name)]
 
     def _knows(self, hop: Hop) -> bool:
-        """Whether `hop` is of a chain, or of a model that was configured or told of."""
+        """Whether `hop` is in a chain, or its model was configured or reported by its CLI."""
         chains = self.catalogue.chains.values()
-        told = self.catalogue.models.get(hop.provider, ())
-        return hop.model in told or any(hop in chain.hops for chain in chains)
+        known = self.catalogue.models.get(hop.provider, ())
+        return hop.model in known or any(hop in chain.hops for chain in chains)
 
     def _entry(self, name: str) -> ModelEntry:
         hops = self.catalogue.resolve(name).hops
@@ -161,34 +161,34 @@ class Service:
             name,
             owner,
             tuple(str(hop) for hop in hops),
-            # Of a model the day is not known. That of the server's start stays the same for all.
+            # The model's own date is unknown; the server's start is at least constant.
             self.lasting.started_at,
             min(self._engine.contexts(hops).values(), default=None),
             frozenset(ability for hop in hops for ability in self._fleet.can(hop)),
         )
 
     def model(self, name: str) -> ModelEntry:
-        """One name; RequestError 404 if it does not exist."""
+        """One entry. Raises RequestError 404 for an unknown name."""
         self.catalogue.resolve(name)
         return self._entry(name)
 
     @property
     def in_flight(self) -> int:
-        """How many answers are being made."""
+        """How many answers are in flight."""
         return len(self._shared)
 
     def open(self) -> None:
-        """Begin: the record is written, and the CLIs are asked about themselves in a moment."""
+        """Start: open the usage store and the pool, and schedule the first survey."""
         self._store.open()
         self._pool.open()
         self._surveys = self.tasks.spawn(self._survey(), "survey")
 
     async def close(self) -> None:
-        """End everything that runs."""
+        """Cancel all tasks and end all processes."""
         await self._end()
 
     def close_record(self) -> None:
-        """Write what is waiting to be written; nothing happens any more."""
+        """Flush and close the usage store; call it last."""
         self._store.close()
 
     async def _end(self) -> None:
@@ -197,8 +197,8 @@ class Service:
         await self._pool.close()
 
     async def hand_over(self) -> None:
-        """Another service goes on: end what waits, let the answers under way end by their own
-        clocks, and leave open what the other one has taken over."""
+        """Retire in favour of a new service: end the warm processes, let the answers in flight
+        finish within their own timeouts, and leave the shared state open."""
         if self._surveys is not None:
             self._surveys.cancel()
         try:
@@ -209,12 +209,12 @@ class Service:
             await self._end()
 
     def context(self, provider: str) -> ProviderContext | None:
-        """Where one provider runs, if it is in use."""
+        """The context that one provider runs in, if it is in use."""
         member = self._fleet.members.get(provider)
         return member.context if member else None
 
     async def drain(self, seconds: float) -> bool:
-        """Let the answers under way end, at most so long; whether all did."""
+        """Wait up to `seconds` for the answers in flight; True if all ended."""
         if self._surveys is not None:
             self._surveys.cancel()
         self._pool.retire()
@@ -228,41 +228,41 @@ class Service:
             await self.refresh(self._watched)
 
     async def refresh(self, providers: Sequence[str] | None = None) -> Mapping[str, Surveyed]:
-        """Ask the CLIs for their models and plans; what each told. Costs no quota."""
+        """Survey the CLIs for their models and plans; results by provider. Costs no quota."""
         names = list(self._fleet.members) if providers is None else list(providers)
-        told = await survey_all(self._fleet, names, self._clock, self._pool.surveyed)
-        for name, one in told.items():
+        surveyed = await survey_all(self._fleet, names, self._clock, self._pool.surveyed)
+        for name, one in surveyed.items():
             self._admission.quota.note(name, one.windows, self._wall(), "survey")
             self._admission.contexts |= {Hop(name, model): reads for model, reads in one.contexts}
             if one.problem:
                 self.log.warn("survey_failed", provider=name)
-        self.lasting.models.update({n: one.models for n, one in told.items() if one.models})
+        self.lasting.models.update({n: one.models for n, one in surveyed.items() if one.models})
         self.catalogue = self.catalogue.with_models(self.lasting.models)
-        return told
+        return surveyed
 
     def clear_holds(self, provider: str | None) -> int:
-        """Lift the quota holds of one provider or of all; how many there were."""
+        """Lift the quota holds of one provider, or all; returns how many there were."""
         return self._admission.holds.clear(provider)
 
     def health(self) -> Mapping[str, Any]:
-        """How the providers really are, by what their last requests did."""
+        """State of the providers by the results of their last requests, for the owner."""
         report = self._health.report(self.catalogue, self.in_flight)
         return {**report, "live": self.request_log.live(), **self.people.report()}
 
     async def usage(self, caller: Caller, query: Mapping[str, str]) -> Mapping[str, Any]:
-        """What the book says for `caller`; RequestError 400 if `query` cannot be understood."""
+        """The usage report for `caller`. Raises RequestError 400 for an invalid `query`."""
         names = {key.id: key.name for key in self.people.ring.keys}
         return await asyncio.to_thread(usage_for, caller, query, self._store, names)
 
     def health_for(self, caller: Caller) -> Mapping[str, Any]:
-        """What a member may know of it, and what they have used."""
+        """The health summary of the caller's chains, and the caller's own usage."""
         mine = {entry.id: entry.hops for entry in self.models(caller)}
         chains = {name: mine[name] for name in self.catalogue.chains if name in mine}
         return {**self._health.summary(chains), "you": self.people.used(caller)}
 
 
 def _nothing() -> None:
-    """Nothing was set aside."""
+    """Settles nothing: there is no reservation."""
 
 
 def _new_id() -> str:
@@ -270,6 +270,6 @@ def _new_id() -> str:
 
 
 def _identity(request: Request, chain: Chain, caller: str) -> str:
-    """What makes two requests the same: everything that shapes the answer, and who asks."""
+    """SHA-256 of the caller, the chain and every part of the request that affects the answer."""
     media = any(not isinstance(message.content, str) for message in request.messages)
     return hashlib.sha256(stamp(caller, chain, request, media=media)).hexdigest()

@@ -1,7 +1,7 @@
-"""Asks the CLIs about themselves: their models, and what is left of each plan. It costs no quota.
+"""Queries the CLIs for their models and the remaining quota of each plan. Costs no quota.
 
-The first survey runs a moment after the server has started, so that it never delays it. Where a
-threshold looks at a plan's windows, the plan is asked again every few minutes while it is in use.
+The first survey runs shortly after the start, so that it does not delay it. Providers whose plan
+has a threshold are surveyed again every few minutes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from olp.runtime.process.worker import Worker
 from olp.runtime.tasks import together
 
 TIME_LIMIT_S = 20.0
-"""Seconds that a CLI may take to tell about itself."""
+"""Timeout in seconds for the survey of one CLI."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What one CLI told; `contexts` are the tokens that its models can read. `problem` is why it
-    told nothing, if it did not."""
+    """The result for one CLI. `contexts` are (model, tokens) pairs; `problem` is the error, if the
+    survey failed."""
 
     models: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
@@ -31,7 +31,7 @@ class Surveyed:
 
 
 async def survey(fleet: Fleet, provider: str, clock: Callable[[], float]) -> Surveyed:
-    """Ask one CLI all that it can be asked."""
+    """Run every survey that the provider supports."""
     models: tuple[str, ...] = ()
     windows: tuple[Window, ...] = ()
     contexts: tuple[tuple[str, int], ...] = ()
@@ -43,8 +43,8 @@ async def survey(fleet: Fleet, provider: str, clock: Callable[[], float]) -> Sur
                     case Listed(names, reads):
                         models += names
                         contexts += reads
-                    case Quota(told):
-                        windows += told
+                    case Quota(surveyed):
+                        windows += surveyed
                     case Keep(name, data):
                         fleet.keep(provider, name, data)
                     case Failed(detail=detail):
@@ -53,7 +53,7 @@ async def survey(fleet: Fleet, provider: str, clock: Callable[[], float]) -> Sur
 
 
 async def _events(worker: Worker, until: float) -> list[Event]:
-    """Everything that it tells, up to its last word or the time limit."""
+    """All events up to the final one, or to a failure at `until` (monotonic seconds)."""
     events: list[Event] = []
     while not (events and isinstance(events[-1], Done | Failed)):
         more = await worker.events(until)
@@ -72,7 +72,8 @@ async def survey_all(
     clock: Callable[[], float],
     over: Callable[[str], None],
 ) -> Mapping[str, Surveyed]:
-    """Ask several CLIs at the same time. `over` hears of each that was asked, whatever it said."""
+    """Survey several CLIs at once. `over` is called with each name when its survey ends, whatever
+    the result, unless it is cancelled."""
 
     async def ask(name: str) -> Surveyed:
         called_off = False
@@ -85,5 +86,5 @@ async def survey_all(
             if not called_off:
                 over(name)
 
-    told = await together([ask(name) for name in providers])
-    return dict(zip(providers, told, strict=True))
+    surveyed = await together([ask(name) for name in providers])
+    return dict(zip(providers, surveyed, strict=True))
