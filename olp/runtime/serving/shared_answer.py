@@ -27,7 +27,7 @@ class BrokenOff(OLPError):
     """A flight ended without its last word. `stopped` tells a stop of the server from a mistake."""
 
     def __init__(self, *, stopped: bool) -> None:
-        super().__init__("the server is being stopped" if stopped else "OLP made a mistake")
+        super().__init__("the server is shutting down" if stopped else "internal error in OLP")
         self.stopped = stopped
 
 
