@@ -46,8 +46,10 @@ def _without_source(
     loaded: Loaded, config: Config, name: str, item: house.Found
 ) -> Iterator[Problem]:
     for threshold in without_source(config.provider(name), item.provider.info.windows):
-        told = f"providers.{name}.{threshold}: {item.provider.info.title} tells no such value"
-        yield Problem(f"{told}, so this does nothing", _place(loaded, "providers", name, threshold))
+        told = f"providers.{name}.{threshold}: {item.provider.info.title} does not report it"
+        yield Problem(
+            f"{told}, so this has no effect", _place(loaded, "providers", name, threshold)
+        )
 
 
 def _place(loaded: Loaded, *path: str) -> str:

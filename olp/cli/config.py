@@ -31,7 +31,7 @@ def command() -> None:
 @CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(config_file: str | None, as_json: bool) -> None:
-    """Each value, and where it came from. Values that may be secret are hidden."""
+    """Show each value and its source. Values that may be secret are hidden."""
     loaded = house.read_config(config_file)
     providers = [name for name, provider in all_providers().items() if provider.info.rank]
     values = provenance(loaded, providers)
@@ -45,7 +45,7 @@ def show(config_file: str | None, as_json: bool) -> None:
 @command.command("check")
 @CONFIG
 def check(config_file: str | None) -> None:
-    """Say `ok`, or all that is wrong and where (exit code 2), and what is probably not meant."""
+    """Print `ok`, or all errors and their location (exit code 2), and warnings."""
     loaded = house.look_at_config(config_file)
     found = house.find_providers(loaded.config)
     for problem in (*loaded.odd, *odd_here(loaded, found)):
@@ -57,8 +57,8 @@ def check(config_file: str | None) -> None:
 @command.command("path")
 @CONFIG
 def path(config_file: str | None) -> None:
-    """The configuration file in force, the file of secrets that a service reads, and the folder of
-    what OLP keeps."""
+    """Print the paths of the configuration file, the service's secrets file and the state
+    folder."""
     file = house.config_path(config_file)
     secrets = file.with_name(unit.SECRETS)
     click.echo(f"{file} ({'exists' if file.exists() else 'does not exist: the defaults apply'})")
@@ -68,4 +68,4 @@ def path(config_file: str | None) -> None:
         config = house.look_at_config(config_file).config
     except ConfigError:
         config = Config()  # the file that was named is not there
-    click.echo(f"{house.state_of(config)} (what OLP keeps)")
+    click.echo(f"{house.state_of(config)} (state folder)")

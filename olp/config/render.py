@@ -33,10 +33,10 @@ OLP's configuration: every key, with its default.
 
 All keys are optional: without a file, OLP uses the CLIs that it finds. To change a setting, copy
 this file to the path that `olp config path` prints, and uncomment a key: the lines whose # is not
-followed by a space. `olp config check` validates the file, `olp config show` prints the source of each
-value. In paths, `~` is your home folder, and relative paths start at the folder of this file. Keys
-of tables with one word in brackets can also be set in the environment, as OLP_SERVER_PORT. Flags
-override the environment, and the environment overrides this file."""
+followed by a space. `olp config check` validates the file, `olp config show` prints the source of
+each value. In paths, `~` is your home folder, and relative paths start at the folder of this file.
+Keys of tables with one word in brackets can also be set in the environment, as OLP_SERVER_PORT.
+Flags override the environment, and the environment overrides this file."""
 
 _CHAINS = """\
 A chain is a model name for clients with at most three hops (PROVIDER/MODEL), tried in order until
