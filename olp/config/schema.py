@@ -58,7 +58,7 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = 64
     keepalive_s: Annotated[
         Seconds,
-        Meta(description="interval of keep-alive comments on a silent started stream; 0: off"),
+        Meta(description="interval of keep-alive comments once a stream has started; 0: off"),
     ] = 15.0
     drain_s: Annotated[
         Seconds, Meta(description="time limit for requests in flight at shutdown")
