@@ -20,71 +20,71 @@ MADE = "<!-- Made by scripts/generate: do not edit. -->"
 
 REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
     ("invalid_json", 400, "the body is not a JSON object", "final", "send valid JSON"),
-    ("invalid_body", 400, "the body cannot be decompressed", "final", "send it as it is"),
-    ("bad_request", 400, "this is no proper HTTP request", "final", "look at the address"),
+    ("invalid_body", 400, "the body cannot be decompressed", "final", "send it uncompressed"),
+    ("bad_request", 400, "the HTTP request is malformed", "final", "check the URL"),
     (
         "null",
         400,
-        "a parameter has a wrong type or value",
+        "a parameter has an invalid type or value",
         "final",
         "change the parameter that `param` names",
     ),
     (
         "unsupported_parameter",
         400,
-        "a parameter asks for what no CLI can do",
+        "no CLI supports this parameter value",
         "final",
-        "leave out the parameter that `param` names",
+        "remove the parameter that `param` names",
     ),
     (
         "invalid_value",
         400,
-        "a tool, an image or a file is not one that can be used",
+        "a tool, an image or a file is unusable",
         "final",
         "change the parameter that `param` names",
     ),
     (
         "misplaced_key",
         400,
-        "a key stands in the address or the model",
+        "a key was sent in the URL or the model",
         "final",
-        "send it in a header, and have it replaced",
+        "send it in a header, and have it rotated",
     ),
     ("several_keys", 400, "several different keys were sent", "final", "send one"),
     (
         "missing_api_key",
         401,
-        "keys are on, and none was sent",
+        "a key is required, and none was sent",
         "final",
         "send one as `Authorization: Bearer …` or `x-api-key: …`; the owner makes one",
     ),
     (
         "invalid_api_key",
         401,
-        "the key is not known here",
+        "the key is unknown",
         "final",
-        "look for a typing mistake, or ask the owner for a new one",
+        "check for typos, or ask the owner for a new one",
     ),
-    ("key_revoked", 401, "the owner took the key back", "final", "ask the owner"),
-    ("key_expired", 401, "the key's time is over", "final", "ask the owner"),
+    ("key_revoked", 401, "the key was revoked", "final", "ask the owner"),
+    ("key_expired", 401, "the key has expired", "final", "ask the owner"),
     (
         "chain_not_allowed",
         403,
-        "the key is for other chains and models",
+        "the key does not allow this chain or model",
         "final",
         "pick a name from `GET /v1/models`",
     ),
     (
         "outside_hours",
         403,
-        "the key may not be used at this time of day",
+        "the key is not valid at this time of day",
         "retry after `Retry-After`",
-        "wait until it opens",
+        "wait until then",
     ),
     (
         "owner_only",
         403,
-        "this path is for the owner",
+        "this path is restricted to the owner",
         "final",
         "ask the owner",
     ),
@@ -98,7 +98,7 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
     (
         "host_not_allowed",
         403,
-        "the address has a name that is not this machine's",
+        "the `Host` header is not a name of this machine",
         "final",
         "use the machine's own name or address, or `allowed_hosts` in `[server]`",
     ),
@@ -109,40 +109,40 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
         "final",
         "pick a name from `GET /v1/models`",
     ),
-    ("not_found", 404, "there is nothing at this path", "final", "the API is under `/v1`"),
+    ("not_found", 404, "there is no such path", "final", "the API is under `/v1`"),
     (
         "unsupported_endpoint",
         404,
-        "other servers do something at this path that OLP does not",
+        "OLP does not implement this endpoint",
         "final",
-        "the message says what OLP does instead",
+        "the message names the alternative",
     ),
     (
         "method_not_allowed",
         405,
-        "the path exists, the method does not",
+        "the path does not support this method",
         "final",
-        "use the method that the `Allow` header names",
+        "use a method listed in the `Allow` header",
     ),
     ("unknown_method", 501, "there is no such HTTP method", "final", "use GET or POST"),
     (
         "expectation_failed",
         417,
-        "the header `Expect` says something else than `100-continue`",
+        "the header `Expect` is not `100-continue`",
         "final",
-        "leave it out",
+        "remove it",
     ),
     (
         "unsupported_encoding",
         415,
-        "the body is packed in a way that OLP cannot unpack",
+        "the body's content encoding is not supported",
         "final",
-        "send it plain, or with gzip",
+        "send it uncompressed or with gzip",
     ),
     (
         "headers_too_large",
         431,
-        "the address, a header or all of them are too large",
+        "the URL, a header or all headers together are too large",
         "final",
         "send less",
     ),
@@ -165,40 +165,40 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
         429,
         "you have too many requests in flight",
         "retry after `Retry-After`",
-        "wait for one of them to end",
+        "wait for one of them to finish",
     ),
     (
         "insufficient_quota",
         429,
-        "the key's limit of requests, tokens or requests at a time is reached",
+        "the key's limit of requests, tokens or concurrent requests is reached",
         "retry after `Retry-After`",
-        "the message says which one, and when it resets",
+        "the message names the limit and its reset time",
     ),
     (
         "too_many_attempts",
         429,
         "too many wrong keys came from this address",
         "retry after `Retry-After`",
-        "use the right key: it is never held back",
+        "use a valid key: it is never delayed",
     ),
     (
         "keys_unusable",
         503,
-        "the server cannot read its keys, and refuses every request",
+        "the server cannot read its keys and rejects every request",
         "retry",
-        "the owner: `olp keys list` says what is wrong",
+        "the owner: run `olp keys list` for the cause",
     ),
     (
         "server_stopping",
         503,
-        "the server is being stopped",
+        "the server is shutting down",
         "retry",
-        "ask again when it runs again",
+        "retry when it is running again",
     ),
     (
         "internal_error",
         500,
-        "OLP made a mistake",
+        "internal error in OLP",
         "retry once",
         "report it with the `X-OLP-Request-Id`",
     ),
@@ -207,66 +207,65 @@ REQUEST_ERRORS: Sequence[tuple[str, int, str, str, str]] = (
 with those that stand in the code."""
 
 FALLBACK = f"""\
-# What each failure means for the chain
+# When a chain falls back
 
 {MADE}
 
-A chain is tried hop by hop until one answers. Whether a failure moves it on is decided by the
-table in `olp/core/routing/triggers.py`, and only while no byte of the answer has been sent. *Hard*
-and *soft* failures move on; a soft one means that the hop was not even started. A client error, a
-missing login and a failure of an unknown kind stop the chain at once, with the provider's name.
+A chain tries its hops in order until one answers. The table in `olp/core/routing/triggers.py`
+decides whether a failure causes fallback, and only while no byte of the answer has been sent.
+*Hard* and *soft* failures do; soft means that the hop was not started. A client error, a missing
+login and an unknown failure stop the chain immediately, and the error names the provider.
 
-A conversation that is too long for a model is a client error, but another model may read more. How
-much each reads, codex tells in its list of models and claude with its answers; `context` of a
-provider says it where the CLI does not. An empty answer moves on as long as another hop can be
-asked; the last one's is given as it is, with finish reason `stop` and `X-OLP-Empty-Answer: true`.
-A hop that is full is passed over, and waited for when nobody else has answered (`queue_s` of
-`[routing]`).
+A conversation that is too long for a model is a client error, but another model may have a larger
+context window. codex reports it in its model list and claude with its answers; set `context` of a
+provider where the CLI does not. An empty answer causes fallback while hops remain; the last one's
+is returned as it is, with finish reason `stop` and `X-OLP-Empty-Answer: true`. A hop at capacity is
+skipped, and queued for if no other hop has answered (`queue_s` of `[routing]`).
 
-| code | trigger | the chain | what happened | counted by the breaker |
+| code | trigger | chain | what happened | counted by the circuit breaker |
 |---|---|---|---|---|
 """
 
 BY_STATUS = """
-An `UNKNOWN` failure that came with a status of the vendor's is decided by it: {stop}
-stop the chain; {go} and everything from 500 on move it on. Without a status it stops.
+For an `UNKNOWN` failure with a vendor status, the status decides: {stop} stop the
+chain; {go} and 500 or above cause fallback. Without a status the chain stops.
 """
 
 ERRORS = f"""\
-# Every error that a client can meet
+# Errors
 
 {MADE}
 
-The body is `{{"error": {{"message", "type", "param", "code"}}}}`; in a stream that has begun, the
-same object comes as an event and no `[DONE]` follows. *Final* means that the same request will fail
-again. When a whole chain failed, status and code are those of its first hop, the message tells what
-happened to each, and `x-should-retry: false` keeps a client's own retries from multiplying the
-attempts. `Retry-After` is the time until any of the hops may be well again.
+The body is `{{"error": {{"message", "type", "param", "code"}}}}`; in a stream that has started, the
+same object is sent as an event and no `[DONE]` follows. *Final* means that the same request will
+fail again. For an exhausted chain, status and code are those of the first hop, the message says
+what happened to each hop, and `x-should-retry: false` prevents client retries from multiplying the
+attempts. `Retry-After` is the time until any hop may be available again.
 
-## Of a request that asks no provider
+## Before a provider is tried
 
-| code | status | what happened | asking again | what to do |
+| code | status | what happened | retry | what to do |
 |---|---|---|---|---|
 """
 
 PROVIDER_ERRORS = """
-## Of a provider
+## From a provider
 
-The message begins with OLP's own code, which stands in the log and in `X-OLP-Fallback-Detail` too.
+The message starts with OLP's code, which is also in the log and in `X-OLP-Fallback-Detail`.
 
-| OLP's code | `code` | `type` | status | what happened | asking again | what to do |
+| OLP's code | `code` | `type` | status | what happened | retry | what to do |
 |---|---|---|---|---|---|---|
 """
 
 MOVES = {
-    TriggerType.HARD: "moves on",
-    TriggerType.SOFT: "moves on",
-    TriggerType.AUTH_MISSING: 'stops (moves on with `on_auth_missing = "advance"`)',
+    TriggerType.HARD: "falls back",
+    TriggerType.SOFT: "falls back",
+    TriggerType.AUTH_MISSING: 'stops (falls back with `on_auth_missing = "advance"`)',
     TriggerType.CLIENT_ERROR: "stops",
     TriggerType.NON_TRIGGER: "stops",
 }
 
-LARGER = "stops (moves on to a model that is known to read more)"
+LARGER = "stops (falls back to a model with a larger context window)"
 
 
 def files() -> Mapping[str, str]:
@@ -316,7 +315,7 @@ def provider_error(code: ErrorCode, rule: Rule) -> tuple[object, ...]:
 def again(code: ErrorCode, rule: Rule) -> str:
     """Whether the same request may succeed later."""
     if code is ErrorCode.CONCURRENCY_LIMIT:
-        return "retry after `Retry-After`; a client's own retry is welcome"
+        return "retry after `Retry-After`; client libraries may retry"
     fixed = (TriggerType.CLIENT_ERROR, TriggerType.AUTH_MISSING)
     if rule.trigger in fixed or code in (ErrorCode.CLI_NOT_FOUND, ErrorCode.INCAPABLE):
         return "final"

@@ -16,9 +16,9 @@ from olp.host import backup
 @click.argument("file")
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 def command(file: str, config_file: str | None) -> None:
-    """Write FILE (a .tar.gz) with all that OLP keeps; the server may run meanwhile.
+    """Back up the configuration and the state to FILE (a .tar.gz); the server can keep running.
 
-    There are secrets in it: hashes of keys, logins that OLP keeps apart, the authority's key.
+    It contains secrets: hashes of keys, logins that OLP keeps separately, the CA's key.
     """
     config = client.configured(config_file)
     state = compose.state_of(config)
@@ -26,5 +26,5 @@ def command(file: str, config_file: str | None) -> None:
     count = backup.write(target, compose.config_path(config_file), state, datetime.now())
     size = target.stat().st_size / 1024
     click.echo(
-        f"Written: {target} ({counted(count, 'file')}, {size:.0f} KiB, readable by you alone)"
+        f"Written: {target} ({counted(count, 'file')}, {size:.0f} KiB, readable only by you)"
     )

@@ -26,7 +26,7 @@ KINDS = {
 
 @click.group("chain", cls=Group)
 def command() -> None:
-    """Show which hops a model name stands for."""
+    """Show the hops of a chain or model name."""
 
 
 @command.command("show")
@@ -34,7 +34,7 @@ def command() -> None:
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(name: str | None, config_file: str | None, as_json: bool) -> None:
-    """The chain or model NAME; without one, every chain."""
+    """Show the chain or model NAME; without NAME, every chain."""
     config = compose.read_config(config_file).config
     found = compose.find_providers(config)
     catalogue = compose.catalogue_of(config, found)
@@ -52,7 +52,7 @@ def show(name: str | None, config_file: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.pass_context
 def list_(context: click.Context, config_file: str | None, as_json: bool) -> None:
-    """Every chain."""
+    """List every chain."""
     context.invoke(show, name=None, config_file=config_file, as_json=as_json)
 
 

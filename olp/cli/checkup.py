@@ -46,9 +46,9 @@ def _without_source(
     loaded: Loaded, config: Config, name: str, item: compose.Found
 ) -> Iterator[Problem]:
     for threshold in without_source(config.provider(name), item.provider.info.windows):
-        message = f"providers.{name}.{threshold}: {item.provider.info.title} tells no such value"
+        message = f"providers.{name}.{threshold}: {item.provider.info.title} does not report it"
         yield Problem(
-            f"{message}, so this does nothing", _location(loaded, "providers", name, threshold)
+            f"{message}, so this has no effect", _location(loaded, "providers", name, threshold)
         )
 
 

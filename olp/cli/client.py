@@ -39,9 +39,9 @@ class _NotOurs(Exception):
 
 
 def which(command: Command) -> Command:
-    """Add the options `--port` and `--url`, which select the server."""
-    port = click.option("--port", type=click.IntRange(1, 65535), help="The server on this port.")
-    url = click.option("--url", metavar="URL", help="The server at this address.")
+    """The options that say which server a command talks to: `port` and `url`."""
+    port = click.option("--port", type=click.IntRange(1, 65535), help="Port of the server.")
+    url = click.option("--url", metavar="URL", help="URL of the server.")
     return port(url(command))
 
 

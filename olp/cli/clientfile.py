@@ -48,7 +48,7 @@ def changes(client: Client, target: Target, given: str | None) -> Sequence[Chang
     `given` replaces the path of the first file. Raises OLPError if a file cannot be changed safely.
     """
     if not client.files:
-        why = client.cannot or f"{client.title} has no file that could be written"
+        why = client.cannot or f"{client.title} has no configuration file to write"
         raise OLPError(f"{why}; `olp connect {client.name}` shows what to do")
     paths = [path_of(file) for file in client.files]
     if given:
@@ -86,7 +86,7 @@ def _merged(client: Client, file: ClientFile, path: Path, target: Target) -> Cha
         return Change(path, old, file.merge(old or "", target))
     except CannotMerge as error:
         _print_instead(client, target)
-        raise OLPError(f"{path} was not touched, since {error}; put the above in by hand") from None
+        raise OLPError(f"{path} was not changed: {error}; add the above by hand") from None
 
 
 def _print_instead(client: Client, target: Target) -> None:
@@ -100,7 +100,7 @@ def _read(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
-        raise OLPError(f"{path} was not touched, since it is not UTF-8") from None
+        raise OLPError(f"{path} was not changed: it is not UTF-8") from None
     except OSError as error:
         raise OLPError(f"{path} cannot be read: {error.strerror}") from None
 

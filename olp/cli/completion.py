@@ -12,7 +12,7 @@ HOW = {
 }
 
 
-@click.command("completion", epilog="  ".join(["To use it:", *HOW.values()]))
+@click.command("completion", epilog="  ".join(["Usage:", *HOW.values()]))
 @click.argument("shell", type=click.Choice(list(HOW)))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:

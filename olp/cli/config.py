@@ -30,7 +30,7 @@ def command() -> None:
 @CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(config_file: str | None, as_json: bool) -> None:
-    """Each value, and where it came from. Values that may be secret are hidden."""
+    """Show each value and its source. Values that may be secret are hidden."""
     loaded = compose.read_config(config_file)
     providers = [name for name, provider in all_providers().items() if provider.info.rank]
     values = provenance(loaded, providers)
@@ -44,7 +44,7 @@ def show(config_file: str | None, as_json: bool) -> None:
 @command.command("check")
 @CONFIG
 def check(config_file: str | None) -> None:
-    """Say `ok`, or all that is wrong and where (exit code 2), and what is probably not meant."""
+    """Print `ok`, or all errors and their location (exit code 2), and warnings."""
     loaded = compose.look_at_config(config_file)
     found = compose.find_providers(loaded.config)
     for problem in (*loaded.odd, *odd_here(loaded, found)):
@@ -56,8 +56,8 @@ def check(config_file: str | None) -> None:
 @command.command("path")
 @CONFIG
 def path(config_file: str | None) -> None:
-    """The configuration file in force, the file of secrets that a service reads, and the folder of
-    what OLP keeps."""
+    """Print the paths of the configuration file, the service's secrets file and the state
+    folder."""
     file = compose.config_path(config_file)
     secrets = file.with_name(unit.SECRETS)
     click.echo(f"{file} ({'exists' if file.exists() else 'does not exist: the defaults apply'})")
@@ -66,5 +66,5 @@ def path(config_file: str | None) -> None:
     try:
         config = compose.look_at_config(config_file).config
     except ConfigError:
-        config = Config()  # the named file does not exist
-    click.echo(f"{compose.state_of(config)} (what OLP keeps)")
+        config = Config()  # the file that was named is not there
+    click.echo(f"{compose.state_of(config)} (state folder)")

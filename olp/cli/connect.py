@@ -34,18 +34,18 @@ ASK_S = 2.0
 
 @click.command("connect")
 @click.argument("client", required=False)
-@click.option("--key", metavar="NAME|TOKEN", help="Whose key to use; - reads it from input.")
-@click.option("--host", metavar="NAME", help="The address that the client will use.")
+@click.option("--key", metavar="NAME|TOKEN", help="Whose key to use; -: from standard input.")
+@click.option("--host", metavar="NAME", help="The address for the client to use.")
 @click.option("--model", default="auto", show_default=True, help="A chain or model.")
-@click.option("--write", is_flag=True, help="Put it into the client's own files.")
-@click.option("--yes", is_flag=True, help="Write without asking.")
-@click.option("--file", metavar="FILE", help="The client's file, where it is not the usual one.")
+@click.option("--write", is_flag=True, help="Write it to the client's configuration files.")
+@click.option("--yes", is_flag=True, help="Write without confirmation.")
+@click.option("--file", metavar="FILE", help="The client's file, if not at the default path.")
 @click.option("--qr", is_flag=True, help="Show the address as a QR code.")
-@click.option("--qr-key", is_flag=True, help="Show the key as a QR code, too.")
+@click.option("--qr-key", is_flag=True, help="Also show the key as a QR code.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 def command(client: str | None, config_file: str | None, **options: Any) -> None:
-    """Show how to connect CLIENT; without one, list them all."""
+    """Show how to connect CLIENT; without CLIENT, list all clients."""
     config = compose.read_config(config_file).config
     chosen = _client(client) if client else None
     key = _key(options["key"], config, must_be_real=options["write"] and _holds_key(chosen))
@@ -82,7 +82,7 @@ def _write(
     found, quiet = clientfile.changes(client, target, options["file"]), options["as_json"]
     if not any(change.is_one for change in found):
         for change in found if not quiet else ():
-            click.echo(f"{change.path} is as it should be.")
+            click.echo(f"{change.path} is up to date.")
         return {}
     for change in found if not quiet else ():
         click.echo("".join(clientfile.difference(change, target.key)), nl=False)
@@ -98,7 +98,7 @@ def _ask(paths: Sequence[str], *, quiet: bool) -> None:
     """Ask for confirmation. Raises OLPError if it is denied, or there is no terminal."""
     names = " and ".join(paths)
     if quiet or not sys.stdin.isatty():
-        raise OLPError(f"nothing was written, since nobody can be asked: --yes writes {names}")
+        raise OLPError(f"nothing was written: not interactive; use --yes to write {names}")
     if not click.confirm(f"Write {names}?", default=True):
         raise OLPError("nothing was written")
 
@@ -106,7 +106,7 @@ def _ask(paths: Sequence[str], *, quiet: bool) -> None:
 def _print_written(client: Client, wrote: Mapping[Path, Path | None]) -> None:
     click.echo()
     for path, kept in wrote.items():
-        click.echo(f"Written: {path}" + (f"\nThe old one: {kept}" if kept else ""))
+        click.echo(f"Written: {path}" + (f"\nBackup: {kept}" if kept else ""))
     for note in filter(None, (client.warning, *client.notes)):
         click.echo(f"- {note}")
 
@@ -136,7 +136,7 @@ def _base(config: Config, host: str | None) -> str:
     given = colon and port.isdecimal() and (":" not in name or name.endswith("]"))
     where = host if given else f"{lan.url_host(host)}:{server.port}"
     if where.endswith(":0"):
-        raise OLPError("the port is not known (port = 0); say it with --host HOST:PORT")
+        raise OLPError("the port is not known (port = 0); set it with --host HOST:PORT")
     return f"{'https' if server.tls_cert else 'http'}://{where}/v1"
 
 
@@ -146,20 +146,20 @@ def _key(given: str | None, config: Config, *, must_be_real: bool) -> str:
     if given == "-":
         given = sys.stdin.readline().strip()
         if TOKEN.fullmatch(given) is None:
-            raise OLPError("what came on standard input is no token of OLP")
+            raise OLPError("standard input has no OLP token")
     if given is None and not ring.on:
         return ANY_KEY
     if given is not None and TOKEN.fullmatch(given):
         return given
     if given is not None and given not in {key.name for key in ring.keys}:
-        raise OLPError(f"there is no key {given!r}; `olp keys list` names them")
+        raise OLPError(f"there is no key {given!r}; `olp keys list` lists them")
     if sys.stdin.isatty() and (given or must_be_real):
         return str(click.prompt(f"The token of {given or 'the key'}", hide_input=True))
     if must_be_real:
         name = given or "NAME"
         raise OLPError(
             "OLP keeps no token, so it cannot be written: give it with --key - on standard input; "
-            f"`olp keys rotate {name}` makes a new one"
+            f"`olp keys rotate {name}` creates a new one"
         )
     return PLACEHOLDER
 
@@ -177,7 +177,7 @@ def _known(config: Config, target: Target) -> tuple[Target, list[str]]:
     except server.NotRunning:
         return target, []
     except OLPError as error:
-        return target, [f"The server does not tell of the model {target.model}: {error}"]
+        return target, [f"The server does not describe the model {target.model}: {error}"]
 
 
 def _warnings(
@@ -197,10 +197,10 @@ def _warnings(
 
 def _no_token(name: str | None) -> str:
     if name is None:
-        return f"Put a key in the place of {PLACEHOLDER}: `olp keys add NAME` makes one."
+        return f"Replace {PLACEHOLDER} with a key: `olp keys add NAME` creates one."
     return (
-        f"OLP keeps no token, so put {name}'s in the place of {PLACEHOLDER}. If it is lost, "
-        f"`olp keys rotate {name}` makes a new one."
+        f"OLP stores no tokens, so replace {PLACEHOLDER} with {name}'s. If it is lost, "
+        f"`olp keys rotate {name}` creates a new one."
     )
 
 

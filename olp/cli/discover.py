@@ -21,7 +21,7 @@ from olp.host.mdns import browse
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(seconds: float, as_json: bool) -> None:
-    """List the servers of this network whose configuration says `announce = true`."""
+    """List the servers on this network that have `announce = true`."""
     found = asyncio.run(browse(seconds))
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(one) for one in found], indent=2))

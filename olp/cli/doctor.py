@@ -30,9 +30,9 @@ MARKS = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "yell
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def command(config_file: str | None, as_json: bool) -> None:
-    """Check this machine, and say how to fix what is wrong. It costs no quota.
+    """Check this machine and its CLIs, and show fixes. It uses no quota.
 
-    Exit code 0: all good. 1: something needs a fix.
+    Exit code 0: no problems. 1: something needs a fix.
     """
     config, findings = _configuration(config_file)
     with Console(stderr=True).status("") as status:

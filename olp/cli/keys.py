@@ -31,10 +31,10 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 @click.group("keys", cls=Group)
 def command() -> None:
-    """Say who may use OLP, and how much. Every change holds from the next request on.
+    """Manage API keys and their limits. Changes apply from the next request on.
 
-    As long as there is no key, programs on this machine need none. The first one switches keys on,
-    and from then on everybody needs one.
+    Until a key exists, programs on this machine need none. The first key enables authentication for
+    everyone.
     """
 
 
@@ -79,12 +79,14 @@ COUNT = click.IntRange(min=1, max=10**15)
 
 @command.command("add")
 @click.argument("name", callback=_checked(check_name, keep=True))
-@click.option("--owner", is_flag=True, help="May see and change everything. Default: a member.")
-@click.option("--chains", callback=_checked(_names), help="Only these names, with commas between.")
-@click.option("--daily-requests", type=COUNT, help="Requests on one day (local time).")
-@click.option("--daily-tokens", type=COUNT, help="Tokens on one day, in and out.")
-@click.option("--concurrent", type=COUNT, help="Requests at one time.")
-@click.option("--system-prompt", metavar="FILE", callback=_checked(_prompt), help="Goes in front.")
+@click.option("--owner", is_flag=True, help="Full access. Default: a member.")
+@click.option("--chains", callback=_checked(_names), help="Only these names, comma-separated.")
+@click.option("--daily-requests", type=COUNT, help="Requests per day (local time).")
+@click.option("--daily-tokens", type=COUNT, help="Input and output tokens per day.")
+@click.option("--concurrent", type=COUNT, help="Concurrent requests.")
+@click.option(
+    "--system-prompt", metavar="FILE", callback=_checked(_prompt), help="Text to prepend."
+)
 @click.option(
     "--hours", callback=_checked(hours, keep=True), help="Time of day, such as 07:00-21:00."
 )
@@ -92,12 +94,12 @@ COUNT = click.IntRange(min=1, max=10**15)
     "--expires",
     "expires_at",
     callback=_checked(lambda text: expiry(text, time.time())),
-    help="Until then: 30d, 12h, 2w, 2027-01-31 or 2027-01-31T18:00.",
+    help="Expiry: 30d, 12h, 2w, 2027-01-31 or 2027-01-31T18:00.",
 )
 @CONFIG
 @JSON
 def add(config_file: str | None, as_json: bool, **wanted: Any) -> None:
-    """Make a key for NAME, and show it this one time."""
+    """Create a key for NAME and show it once."""
     config = compose.read_config(config_file).config
     _check_chains(config, wanted["chains"] or ())
     given = {field: value for field, value in wanted.items() if value is not None}
@@ -121,10 +123,10 @@ def _show_new(key: Key, token: str, as_json: bool, *, first: bool) -> None:
         click.echo(json.dumps(fields, indent=2, ensure_ascii=False))
         return
     lines = [f"{key.name} ({_tier(key)}; {_limits_text(key)})", "", f"  {token}", ""]
-    lines.append("The key is shown this once: OLP keeps only its hash. The client sends it as its")
+    lines.append("The key is shown only once: OLP stores its hash. The client sends it as its")
     lines.append("API key (`Authorization: Bearer …` or `x-api-key: …`).")
     if first:
-        lines += ["", "Keys are on now. From the next request on everybody needs one, programs on"]
+        lines += ["", "Keys are on now. From the next request on everyone needs one, programs on"]
         lines.append("this machine included; the `olp` commands of this user do not.")
     click.echo("\n".join(lines))
 
@@ -134,7 +136,7 @@ def _show_new(key: Key, token: str, as_json: bool, *, first: bool) -> None:
 @CONFIG
 @JSON
 def rotate(name: str, config_file: str | None, as_json: bool) -> None:
-    """Give NAME a new key; the old one is refused from now on."""
+    """Give NAME a new key; the old one stops working."""
     token = new_token()
     keyring = keyring_of(client.configured(config_file))
     _, keys = keyring.change(lambda keys: keyfile.rotated(keys, name, digest_of(token)))
@@ -146,13 +148,13 @@ def rotate(name: str, config_file: str | None, as_json: bool) -> None:
 @CONFIG
 @JSON
 def revoke(name: str, config_file: str | None, as_json: bool) -> None:
-    """Take the key of NAME back: the next request with it is refused."""
+    """Revoke the key of NAME, from the next request on."""
     keyring = keyring_of(client.configured(config_file))
     before, keys = keyring.change(lambda keys: keyfile.revoked(keys, name, time.time()))
     key = next(key for key in keys if key.id == named(before, name).id)
     message = f"the key of {key.name} is revoked"
     if all(key.revoked for key in keys):
-        message += "; keys stay on, and nobody has one now"
+        message += "; keys are still required, and no valid key is left"
     click.echo(json.dumps(_key_dict(key), indent=2, ensure_ascii=False) if as_json else message)
 
 
@@ -162,11 +164,11 @@ def revoke(name: str, config_file: str | None, as_json: bool) -> None:
 @CONFIG
 @JSON
 def rename(name: str, new: str, config_file: str | None, as_json: bool) -> None:
-    """Call NAME by another name; the key, its limits and counts stay."""
+    """Rename NAME; the key, its limits and counts are kept."""
     keyring = keyring_of(client.configured(config_file))
     _, keys = keyring.change(lambda keys: keyfile.renamed(keys, name, new))
     key = named(keys, new)
-    message = f"{name} is {key.name} now"
+    message = f"renamed {name} to {key.name}"
     click.echo(json.dumps(_key_dict(key), indent=2, ensure_ascii=False) if as_json else message)
 
 
@@ -177,13 +179,13 @@ def rename(name: str, new: str, config_file: str | None, as_json: bool) -> None:
 @CONFIG
 @JSON
 def list_(config_file: str | None, as_json: bool) -> None:
-    """Everybody, and what they have used today."""
+    """List all keys and their usage today."""
     keys, used = _keys_and_usage(client.configured(config_file))
     if as_json:
         dicts = [_key_dict(key, used) for key in keys]
         click.echo(json.dumps(dicts, indent=2, ensure_ascii=False))
     elif not keys:
-        click.echo("There is no key, and so none is needed on this machine: olp keys add NAME")
+        click.echo("There are no keys, so none is needed on this machine: olp keys add NAME")
     else:
         click.echo("\n".join(_table(keys, used)))
 
@@ -193,7 +195,7 @@ def list_(config_file: str | None, as_json: bool) -> None:
 @CONFIG
 @JSON
 def show(name: str, config_file: str | None, as_json: bool) -> None:
-    """One key: what it permits, and what was used of it today."""
+    """Show the limits of one key and its usage today."""
     keys, used = _keys_and_usage(client.configured(config_file))
     fields = _key_dict(named(keys, name), used)
     if as_json:
@@ -211,7 +213,7 @@ def _keys_and_usage(config: Config) -> tuple[keyfile.Keys, Mapping[str, DayUsage
     ring = keyring.look()
     if ring.problem:
         raise OLPError(
-            f"{keyring.path}: {ring.problem}; until that is fixed the server refuses every request"
+            f"{keyring.path}: {ring.problem}; until this is fixed the server rejects every request"
         )
     today = day_of(time.time())
     return ring.keys, UsageStore(compose.state_of(config) / "olp.db").people(today)

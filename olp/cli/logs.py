@@ -23,12 +23,12 @@ SHOWN_FIRST = 10
 
 
 @click.command("logs")
-@click.option("-f", "--follow", is_flag=True, help="Go on with each request that ends.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing requests as they end.")
 @click.option("--person", metavar="NAME", help="Only this person.")
 @click.option("--since", help=usage_store.SINCE)
-@click.option("--failed", is_flag=True, help="Only what went wrong.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), help="At most so many, the newest.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@click.option("--failed", is_flag=True, help="Only failed requests.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), help="At most this many, the newest.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 def command(
     follow: bool,
@@ -39,7 +39,7 @@ def command(
     as_json: bool,
     config_file: str | None,
 ) -> None:
-    """Show the last requests, one a line, in the order in which they ended."""
+    """Show the last requests, one per line, in the order in which they ended."""
     report = usage_store.open_book(usage_store.state_in_use(client.configured(config_file)))
     persons = usage_store.persons_of(report, person)
     if lines is None and since is None:

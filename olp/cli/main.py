@@ -15,25 +15,25 @@ from olp.errors import ConfigError, OLPError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "serve": ("olp.cli.serve", "Start the server."),
-    "keys": ("olp.cli.keys", "Say who may use OLP, and how much."),
-    "doctor": ("olp.cli.doctor", "Check this machine, and say how to fix what is wrong."),
-    "status": ("olp.cli.status", "Show how the running server and its providers are."),
-    "top": ("olp.cli.top", "Show the running server as it works."),
-    "quota": ("olp.cli.quota", "Show what is left of every plan; lift a hold."),
-    "usage": ("olp.cli.usage", "Show who used how much of what."),
-    "logs": ("olp.cli.logs", "Show the requests one by one."),
+    "keys": ("olp.cli.keys", "Manage API keys and their limits."),
+    "doctor": ("olp.cli.doctor", "Check this machine and its CLIs, and show fixes."),
+    "status": ("olp.cli.status", "Show the state of the running server and its providers."),
+    "top": ("olp.cli.top", "Show the state of the running server live."),
+    "quota": ("olp.cli.quota", "Show the remaining quota of every plan; lift a hold."),
+    "usage": ("olp.cli.usage", "Show usage by person, model, provider or day."),
+    "logs": ("olp.cli.logs", "Show the request log."),
     "why": ("olp.cli.why", "Show the trace of one request."),
-    "chain": ("olp.cli.chain", "Show which hops a model name stands for."),
-    "connect": ("olp.cli.connect", "Show how to connect a client, or write its configuration."),
-    "discover": ("olp.cli.discover", "List the OLP servers of the local network."),
+    "chain": ("olp.cli.chain", "Show the hops of a chain or model name."),
+    "connect": ("olp.cli.connect", "Show or write the configuration of a client."),
+    "discover": ("olp.cli.discover", "List the OLP servers on the local network."),
     "cert": (
         "olp.cli.cert",
-        "Make certificates for https, and say how devices learn to trust them.",
+        "Create certificates for HTTPS, and show how devices trust them.",
     ),
-    "service": ("olp.cli.service", "Run OLP in the background, from boot on."),
-    "backup": ("olp.cli.backup", "Write the configuration and the state into one file."),
-    "restore": ("olp.cli.restore", "Put back what a backup holds."),
-    "completion": ("olp.cli.completion", "Print a shell's completion script."),
+    "service": ("olp.cli.service", "Run OLP in the background from boot."),
+    "backup": ("olp.cli.backup", "Back up the configuration and the state."),
+    "restore": ("olp.cli.restore", "Restore a backup."),
+    "completion": ("olp.cli.completion", "Print a shell completion script."),
     "config": ("olp.cli.config", "Show, check and locate the configuration."),
 }
 
@@ -68,7 +68,7 @@ class Commands(Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="olp")
 def cli() -> None:
-    """One address for all AI subscriptions in a household."""
+    """One OpenAI-compatible endpoint for your AI subscriptions."""
 
 
 def main() -> None:

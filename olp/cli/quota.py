@@ -21,7 +21,7 @@ from olp.runtime.process.run_folder import RunFolder
 @click.group("quota", cls=Group, invoke_without_command=True)
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--cached", is_flag=True, help="Show what is known; ask no CLI.")
+@click.option("--cached", is_flag=True, help="Show cached values; query no CLI.")
 @client.which
 @click.pass_context
 def command(
@@ -32,7 +32,7 @@ def command(
     port: int | None,
     url: str | None,
 ) -> None:
-    """Show every plan: how full its windows are, when they reset, what is held back."""
+    """Show every plan: usage of its windows, reset times, quota holds."""
     config = client.configured(config_file)
     link = client.Link(config, port, url)
     ctx.obj = config, link
@@ -51,7 +51,7 @@ def _screen(plans: Mapping[str, Any]) -> list[str]:
 @click.argument("provider", required=False)
 @click.pass_obj
 def clear(given: tuple[Config, client.Link], provider: str | None) -> None:
-    """Lift the quota hold of PROVIDER, or of all: the next request finds out."""
+    """Lift the quota hold of PROVIDER, or of all providers."""
     config, link = given
     path = f"/olp/quota/clear?provider={provider}" if provider else "/olp/quota/clear"
     if provider is not None and provider not in compose.find_providers(config):
@@ -103,7 +103,7 @@ def pictures(plans: Mapping[str, Any]) -> list[str]:
             what = hold["model"] or "all models"
             until = local(hold["resets_at"])
             lines.append(
-                f"  held back ({what}): resets {until}, next try in {hold['next_probe_s']} s"
+                f"  on hold ({what}): resets {until}, next try in {hold['next_probe_s']} s"
             )
     return lines
 

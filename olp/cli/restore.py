@@ -17,9 +17,9 @@ from olp.providers import all_providers
 
 @click.command("restore")
 @click.argument("file")
-@click.option("--config", "config_file", metavar="FILE", help="Where the configuration belongs.")
+@click.option("--config", "config_file", metavar="FILE", help="Path for the configuration.")
 def command(file: str, config_file: str | None) -> None:
-    """Put the backup FILE in its place. What is there is kept beside it."""
+    """Restore the backup FILE. Existing files are kept next to the restored ones."""
     source, path = Path(file), compose.config_path(config_file)
     text = backup.config_in(source)
     if text is None:
@@ -36,7 +36,7 @@ def command(file: str, config_file: str | None) -> None:
         ).config
     state = compose.state_of(config)
     done = backup.restore(source, path, state, datetime.now())
-    click.echo(f"Restored: {counted(done.files, 'file')}; what OLP keeps is in {done.state}")
+    click.echo(f"Restored: {counted(done.files, 'file')}; the state folder is {done.state}")
     for aside in done.aside:
-        click.echo(f"What was there before: {aside}")
-    click.echo("A CLI's own login may have been renewed since: `olp doctor` tells.")
+        click.echo(f"Previous files: {aside}")
+    click.echo("A CLI's login may have been renewed since the backup: check with `olp doctor`.")

@@ -36,8 +36,8 @@ DEMO = ["This is the demo: no subscription is used, and its requests are not in 
 @click.command("serve")
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--host", help="Address to listen on (default 127.0.0.1).")
-@click.option("--port", type=int, help="TCP port (default 4567; 0 takes a free one).")
-@click.option("--demo", is_flag=True, help="Use the built-in stand-in CLI: needs no subscription.")
+@click.option("--port", type=int, help="TCP port (default 4567; 0 picks a free one).")
+@click.option("--demo", is_flag=True, help="Use the built-in mock CLI; needs no subscription.")
 @click.option("--allow-anonymous", is_flag=True, help="Listen beyond this machine without keys.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
 def command(
@@ -48,7 +48,7 @@ def command(
     allow_anonymous: bool,
     log_level: str,
 ) -> None:
-    """Start the server. Ctrl-C lets running answers end (10 s); a second one ends at once."""
+    """Start the server. Ctrl-C drains requests in flight (10 s); a second one stops immediately."""
     given = {"host": host, "port": port, "allow_anonymous": allow_anonymous or None}
     flags: Mapping[tuple[str, ...], Any] = {
         ("server", name): value for name, value in given.items() if value is not None
@@ -138,8 +138,8 @@ def _check_exposure(config: Config, ring: Ring) -> None:
     host = config.server.host
     if not (lan.is_loopback(host) or ring.on or config.server.allow_anonymous):
         raise StartError(
-            f"listening on {host} would let everybody on your network use your subscriptions; "
-            "make a key first: olp keys add NAME --owner (or listen on 127.0.0.1, or say "
+            f"listening on {host} would let everyone on your network use your subscriptions; "
+            "create a key first: olp keys add NAME --owner (or listen on 127.0.0.1, or pass "
             "--allow-anonymous if that is what you want)"
         )
 
@@ -151,7 +151,7 @@ def _nothing_found(found: Mapping[str, compose.Found]) -> str:
         for item in found.values()
         if item.provider.info.rank
     ]
-    return "\n".join([*lines, "or see it work without any: olp serve --demo"])
+    return "\n".join([*lines, "or try it without any: olp serve --demo"])
 
 
 async def _serve(
@@ -197,20 +197,20 @@ def _greet(
 def _about_keys(ring: Ring, config: Config) -> list[str]:
     if ring.problem:
         return [
-            "WARNING: every request is refused, because the keys cannot be read:",
+            "WARNING: every request is rejected, because the keys cannot be read:",
             f"  {ring.problem}",
         ]
     if ring.on:
         active = sum(key.state(time.time()) == "active" for key in ring.keys)
-        lines = [f"Keys are on: each request needs one, and {active} can be used (olp keys list)."]
+        lines = [f"Keys are on: each request needs one; {active} active (olp keys list)."]
         if config.server.allow_anonymous:
-            lines.append("--allow-anonymous changes nothing while there are keys.")
+            lines.append("--allow-anonymous has no effect while keys exist.")
         return lines
     if lan.is_loopback(config.server.host):
-        return ["No key is needed on this machine; `olp keys add NAME` switches keys on."]
+        return ["No key is needed on this machine; `olp keys add NAME` enables keys."]
     return [
-        "WARNING: everybody who reaches this address can use your subscriptions.",
-        "`olp keys add NAME` switches keys on at once.",
+        "WARNING: anyone who reaches this address can use your subscriptions.",
+        "`olp keys add NAME` enables keys immediately.",
     ]
 
 

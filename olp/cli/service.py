@@ -22,22 +22,22 @@ from olp.runtime.process.child import run
 CONFIG = click.option(
     "--config", "config_file", metavar="FILE", help="Use this configuration file."
 )
-DRY = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+DRY = click.option("--dry-run", is_flag=True, help="Show what would be done without doing it.")
 MAC = sys.platform == "darwin"
 
 
 @click.group("service", cls=Group)
 def command() -> None:
-    """Run OLP in the background, from boot on: systemd for users, or launchd."""
+    """Run OLP in the background from boot: systemd user units, or launchd."""
 
 
 @command.command("install")
 @CONFIG
 @DRY
 def install(config_file: str | None, dry_run: bool) -> None:
-    """Make the service and start it; again after a CLI has moved or PATH has changed.
+    """Install and start the service; run it again after a CLI or PATH has changed.
 
-    PATH is taken from this shell, so that the service finds the CLIs that you find.
+    PATH is copied from this shell, so that the service finds the same CLIs.
     """
     config = compose.read_config(config_file).config
     path = compose.config_path(config_file).absolute()
@@ -61,7 +61,7 @@ def install(config_file: str | None, dry_run: bool) -> None:
 @command.command("uninstall")
 @DRY
 def uninstall(dry_run: bool) -> None:
-    """Stop the service and remove it. The configuration and what OLP keeps stay."""
+    """Stop and remove the service. The configuration and the state folder are kept."""
     file = _file()
     commands = unit.launchd_undo(os.getuid()) if MAC else unit.systemd_undo()
     if dry_run:
@@ -83,7 +83,7 @@ def uninstall(dry_run: bool) -> None:
 @CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(config_file: str | None, as_json: bool) -> None:
-    """Whether it is installed, runs, and answers. Exit code 0: it does."""
+    """Show whether it is installed, runs and answers. Exit code 0: it does."""
     config = client.configured(config_file)
     file = _file()
     found = {
@@ -128,14 +128,14 @@ def _run_all(commands: Sequence[tuple[str, ...]]) -> None:
 def _missing_clis(config: Config, path: str) -> None:
     found = compose.find_providers(config)
     if not any(item.enabled for item in found.values()):
-        raise OLPError("no CLI is found on this PATH, and the service would find none: " + path)
+        raise OLPError("no CLI is found on this PATH, so the service would find none: " + path)
 
 
 def _hints(job: unit.Job) -> None:
     secret = [n for n in ("MISTRAL_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN") if os.environ.get(n)]
     if secret and not job.secrets.exists():
         click.echo(
-            f"{' and '.join(secret)} of this shell is not taken over, since a unit can be read. "
+            f"{' and '.join(secret)} of this shell is not copied, since a unit is readable. "
             f"Write it into {job.secrets} (chmod 600) if a CLI needs it."
         )
     if MAC:

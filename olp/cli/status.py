@@ -22,7 +22,7 @@ FAILURES = 5
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @client.which
 def command(config_file: str | None, as_json: bool, port: int | None, url: str | None) -> None:
-    """Show plans, chains, the requests that are being answered, and what went wrong last."""
+    """Show plans, chains, requests in flight and the last failures."""
     status = look(client.Link(client.configured(config_file), port, url))
     click.echo(json.dumps(status, indent=2) if as_json else "\n".join(screen(status)))
 
@@ -44,7 +44,7 @@ def screen(status: Mapping[str, Any]) -> list[str]:
         f"up {_span(status['uptime_s'])}, {len(status['live'])} in flight"
     ]
     if status["record"] != "ok":
-        lines.append(f"the record cannot be written: {status['record']}")
+        lines.append(f"the usage database cannot be written: {status['record']}")
     lines.append("")
     for name, provider in status["providers"].items():
         lines.append(f"{name:8} {_state(provider)}")
@@ -86,7 +86,7 @@ def _state(provider: Mapping[str, Any]) -> str:
     word = "not asked yet" if provider["state"] == "unknown" else _word(provider)
     text = f"{word}, {seen}{slots['active']} of {counted(slots['max'], 'slot')} in use"
     if queued := provider["queued"]:
-        text += f", {queued} waiting for one"
+        text += f", {queued} queued"
     if failure := provider["last_failure"]:
         text += f"; last failure {_span(failure['age_s'])} ago: {failure['code']}"
     if fix := provider.get("fix"):

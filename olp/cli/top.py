@@ -19,7 +19,7 @@ REFRESH_S = 1.0
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @client.which
 def command(config_file: str | None, port: int | None, url: str | None) -> None:
-    """Show the running server as it works, until Ctrl-C. Without a terminal: once."""
+    """Show the state of the running server live, until Ctrl-C. Without a terminal: once."""
     link = client.Link(client.configured(config_file), port, url)
     if not sys.stdout.isatty():
         click.echo("\n".join(screen(look(link))))

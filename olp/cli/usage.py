@@ -18,13 +18,13 @@ from olp.runtime.usage.report import BY, SINCE, By
 BAR = 20
 """Width of the longest bar, in characters."""
 
-ESTIMATE = "cost is an estimate, as the CLIs state it: a subscription is not paid by the token"
+ESTIMATE = "cost is an estimate by the CLIs: a subscription is not billed by token"
 
 
 @click.command("usage")
 @click.option("--by", type=click.Choice(BY), default="person", show_default=True)
 @click.option("--since", default=SINCE, show_default=True, help=usage_store.SINCE)
-@click.option("--until", help="The last day or the time where it ends.")
+@click.option("--until", help="The last day, or the end time.")
 @click.option("--person", metavar="NAME", help="Only this person.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
@@ -38,7 +38,7 @@ def command(
     as_csv: bool,
     config_file: str | None,
 ) -> None:
-    """Show who used how much of what: requests, tokens, and what the CLIs say it would cost."""
+    """Show usage: requests, tokens, and the cost estimated by the CLIs."""
     if as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other")
     report = usage_store.open_book(usage_store.state_in_use(client.configured(config_file)))

@@ -17,7 +17,7 @@ from olp.runtime.process.run_folder import in_use
 from olp.runtime.usage.report import UsageReport
 from olp.runtime.usage.store import UsageStore
 
-SINCE = "Since when: 7d, 12h, today, 2026-11-01, 2026-11-01T18:00 or all."
+SINCE = "Start: 7d, 12h, today, 2026-11-01, 2026-11-01T18:00 or all."
 
 
 def state_in_use(config: Config) -> Path:
@@ -35,7 +35,7 @@ def open_book(state: Path) -> UsageReport:
     names = {key.id: key.name for key in Keyring(state).look().keys}
     report = UsageReport(UsageStore(state / "olp.db"), names)
     if report.problem:
-        raise OLPError(f"the record cannot be read: {report.problem}")
+        raise OLPError(f"the usage database cannot be read: {report.problem}")
     return report
 
 

@@ -17,18 +17,18 @@ from olp.runtime.usage.store import UsageStore
 
 @click.command("why")
 @click.argument("request_id", required=False)
-@click.option("--last", is_flag=True, help="The last request: what is told without an id.")
+@click.option("--last", is_flag=True, help="Show the last request (the default without an id).")
 @click.option("--config", "config_file", metavar="FILE", help="Use this configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(request_id: str | None, last: bool, config_file: str | None, as_json: bool) -> None:
-    """Tell what happened to REQUEST_ID (the X-OLP-Request-Id of an answer); without it, to the last
+    """Show the trace of REQUEST_ID (the X-OLP-Request-Id of a response); without it, of the last
     request."""
     if request_id is not None and last:
         raise click.UsageError("give a request id or --last, not both")
     store = UsageStore(usage_store.state_in_use(client.configured(config_file)) / "olp.db")
     trace = store.trace(request_id)
     if trace is None and store.problem:
-        raise OLPError(f"the record cannot be read: {store.problem}")
+        raise OLPError(f"the usage database cannot be read: {store.problem}")
     if trace is None:
         _print_entry(store, request_id, as_json)
         return
@@ -42,8 +42,8 @@ def _print_entry(store: UsageStore, request_id: str | None, as_json: bool) -> No
     found = UsageReport(store).requests(request_id=request_id) if request_id else []
     if not found:
         if request_id is None:
-            raise OLPError("no request is on record yet")
-        raise OLPError("no such request is on record; the traces of the last 1,000 are kept")
+            raise OLPError("no request is recorded yet")
+        raise OLPError("no such request is recorded; the traces of the last 1,000 are kept")
     line = json.dumps(found[0], indent=2) if as_json else usage_store.brief(found[0])
     click.echo(line)
 
@@ -77,7 +77,7 @@ def _hop(hop: Mapping[str, Any]) -> str:
     parts = [why + (f", upstream status {hop['status']}" if hop["status"] else "")]
     began = hop["spawned_ms"]
     if hop.get("waiting_process") and began is not None:
-        parts.append(f"asked at {began} ms, of a process that waited")
+        parts.append(f"asked at {began} ms, warm process")
     elif began is not None:
         parts.append(f"started at {began} ms")
     first = hop["first_output_ms"]

@@ -8,29 +8,29 @@ from msgspec import Meta, Struct
 
 
 class BackgroundShape(Struct, frozen=True, forbid_unknown_fields=True):
-    """How one such job is told: every pattern that is set must be found."""
+    """How one kind of request is recognised: every pattern that is set must match."""
 
     name: Annotated[
-        str, Meta(pattern="^[a-z0-9_-]{1,32}$", description="what the log and the counts call it")
+        str, Meta(pattern="^[a-z0-9_-]{1,32}$", description="its name in the log and the counts")
     ]
     system: Annotated[str, Meta(description="pattern in the system prompt")] = ""
     user: Annotated[str, Meta(description="pattern in the last message")] = ""
     max_tokens: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="only if the request asks for at most so many tokens"),
+        Meta(description="only if the request allows at most this many tokens"),
     ] = None
 
 
 class BackgroundConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Jobs that chat programs send on their own, such as a title: how they are told from what a
-    person asks. They are counted apart; [routing] may send them to another chain. A shape of your
-    own has a `name`, a `user` or a `system` pattern (a regular expression that is looked for in
-    the first 2,000 characters, whatever the case), and may have `max_tokens`."""
+    """Recognition of background requests that chat programs send automatically, such as a title.
+    They are counted separately; [routing] can send them to another chain. A custom shape has a
+    `name`, a `user` or a `system` pattern (a case-insensitive regular expression, searched in the
+    first 2,000 characters), and optionally `max_tokens`."""
 
     known: Annotated[
-        bool, Meta(description="the jobs of Open WebUI, LibreChat and others that OLP knows")
+        bool, Meta(description="recognise the built-in shapes of Open WebUI, LibreChat and others")
     ] = True
     shapes: Annotated[
         tuple[BackgroundShape, ...],
-        Meta(description='further ones, such as { name = "title", user = "^Name this chat" }'),
+        Meta(description='additional shapes, such as { name = "title", user = "^Name this chat" }'),
     ] = ()

@@ -31,20 +31,19 @@ class Sample:
 _HEAD = """\
 OLP's configuration: every key, with its default.
 
-Nothing has to be set: without a file, OLP uses the CLIs that it finds. To change something, copy
-this file to where `olp config path` says, and take the # away in front of a key. Lines that begin
-with "# " are explanations. `olp config check` says whether the file is right, `olp config show`
-where each value comes from. In a path, `~` is your home folder, and one that is relative begins at
-the folder of this file. Keys of the tables with one word in brackets can also be set in the
-environment, as OLP_SERVER_PORT; a flag wins over the environment, and the environment over
-this file."""
+All keys are optional: without a file, OLP uses the CLIs that it finds. To change a setting, copy
+this file to the path that `olp config path` prints, and uncomment a key: the lines whose # is not
+followed by a space. `olp config check` validates the file, `olp config show` prints the source of
+each value. In paths, `~` is your home folder, and relative paths start at the folder of this file.
+Keys of tables with one word in brackets can also be set in the environment, as OLP_SERVER_PORT.
+Flags override the environment, and the environment overrides this file."""
 
 _CHAINS = """\
-A chain is a name that clients may ask for as a model, and what stands behind it: PROVIDER/MODEL, at
-most three, tried in this order until one can answer. The name `auto`, unless you define it, goes
-over the CLIs found on this machine. A PROVIDER/MODEL can always be asked for directly."""
+A chain is a model name for clients with at most three hops (PROVIDER/MODEL), tried in order until
+one answers. `auto`, unless you define it, tries the CLIs found on this machine in order. A
+PROVIDER/MODEL can always be requested directly."""
 
-_LONG = "The long form of a chain, with rules of its own. Only `hops` must be there:"
+_LONG = "The long form of a chain, with its own settings. Only `hops` is required:"
 
 _SAME = "The same keys as in [providers.{first}]."
 
@@ -120,15 +119,15 @@ _REFERENCE = """\
 
 <!-- Made by scripts/generate from olp/config/schema.py: do not edit. -->
 
-One TOML file; `olp config path` says where. Every key has a default, and the file may be absent.
-A key that does not exist, a wrong type or an impossible value stops the start; all mistakes are
-told at once, each with file, line and what was probably meant. `olp config check` tells them
-without a start, and also what is valid but surely not meant, such as a threshold of 0.9 %.
+OLP reads one TOML file; `olp config path` prints its location. The file is optional, and every key
+has a default. An unknown key, a wrong type or an invalid value prevents the start; all errors are
+reported together, each with file, line and a suggestion. `olp config check` reports them without
+starting, and also values that are valid but probably wrong, such as a threshold of 0.9 %.
 
-A flag wins over the environment, the environment over the file. Keys of the tables without a `NAME`
-can be set in the environment: `OLP_` + section + `_` + key, such as `OLP_SERVER_PORT=4600`.
-Durations are in seconds. In a path, `~` is your home folder, and one that is relative begins at the
-folder of the file. [`olp.toml`](../olp.toml) is a template of it all.
+Flags override the environment, which overrides the file. Keys of tables without a `NAME` can be set
+in the environment: `OLP_` + section + `_` + key, such as `OLP_SERVER_PORT=4600`. Durations are in
+seconds. In paths, `~` is your home folder, and relative paths start at the folder of the file.
+[`olp.toml`](../olp.toml) is a complete template.
 """
 
 _SHORT_CHAIN = """

@@ -22,86 +22,87 @@ class ServerConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """Where OLP listens and what it accepts."""
 
     host: Annotated[
-        str, Meta(min_length=1, description="address to listen on; 127.0.0.1 is this machine only")
+        str, Meta(min_length=1, description="address to listen on; 127.0.0.1: this machine only")
     ] = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65535, description="TCP port; 0 takes a free one")] = 4567
-    state_dir: Annotated[
-        str, Meta(description="folder for what OLP keeps; unset: the system's usual place")
-    ] = ""
+    port: Annotated[int, Meta(ge=0, le=65535, description="TCP port; 0 picks a free one")] = 4567
+    state_dir: Annotated[str, Meta(description="state folder; unset: the platform's default")] = ""
     tls_cert: Annotated[
         str,
-        Meta(description="certificate in PEM for https; `olp cert` makes one; unset: http"),
+        Meta(description="TLS certificate (PEM); `olp cert` creates one; unset: http"),
     ] = ""
-    tls_key: Annotated[str, Meta(description="its key in PEM; only with tls_cert")] = ""
+    tls_key: Annotated[str, Meta(description="its private key (PEM); requires tls_cert")] = ""
     announce: Annotated[
-        bool, Meta(description="tell the local network that OLP is here, for `olp discover`")
+        bool, Meta(description="announce OLP on the local network, for `olp discover`")
     ] = False
     allow_anonymous: Annotated[
         bool,
-        Meta(description="listen beyond this machine although anybody there could then use it"),
+        Meta(description="allow listening beyond this machine without keys"),
     ] = False
     cors_origins: Annotated[
         tuple[str, ...],
-        Meta(description="web pages that may call OLP, such as http://nas.lan:3000"),
+        Meta(description="origins of web pages that may call OLP, such as http://nas.lan:3000"),
     ] = ()
     allowed_hosts: Annotated[
         tuple[str, ...],
-        Meta(description="further names of this machine that a client may put in its address"),
+        Meta(description="additional host names of this machine that clients may use"),
     ] = ()
     max_body_mb: Annotated[
         float, Meta(gt=0, le=1024, description="largest request body, in MiB")
     ] = 20.0
     body_timeout_s: Annotated[
-        float, Meta(gt=0, description="time a client has to send its request")
+        float, Meta(gt=0, description="time limit for a client to send its request")
     ] = 60.0
-    max_messages: Annotated[int, Meta(ge=1, description="messages in one request")] = 4096
+    max_messages: Annotated[int, Meta(ge=1, description="maximum messages per request")] = 4096
     max_requests: Annotated[
-        int, Meta(ge=1, description="requests that one caller may have in flight")
+        int, Meta(ge=1, description="maximum requests in flight per caller")
     ] = 64
     keepalive_s: Annotated[
         Seconds,
-        Meta(description="a comment on a silent stream every so often, once it began; 0 is off"),
+        Meta(description="interval of keep-alive comments once a stream has started; 0: off"),
     ] = 15.0
     drain_s: Annotated[
-        Seconds, Meta(description="time that running answers get when the server stops")
+        Seconds, Meta(description="time limit for requests in flight at shutdown")
     ] = 10.0
 
 
 class RoutingConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a request moves along its chain."""
+    """Routing of a request along its chain."""
 
     opening_s: Annotated[
         float,
         Meta(
             gt=0,
-            description="from the start of a CLI until the vendor begins to answer; at most 60 "
-            "where the CLI shows that without fail",
+            description="timeout from the start of a CLI until the vendor begins to answer; "
+            "at most 60 where the CLI reports this reliably",
         ),
     ] = 240.0
     gate_s: Annotated[
         Seconds,
-        Meta(description="how long a stream waits for its first content, from there"),
+        Meta(description="timeout from there until a stream's first content"),
     ] = 30.0
     gate: Annotated[
         Literal["content", "reasoning"],
-        Meta(description="what opens the gate; with reasoning, thinking is shown live"),
+        Meta(description="what opens the gate; with reasoning, thinking is streamed live"),
     ] = "content"
     gate_action: Annotated[
         Literal["commit", "advance"],
-        Meta(description="at the gate's end: stay with the slow model, or move on"),
+        Meta(description="when the gate times out: stay with the slow model, or fall back"),
     ] = "commit"
     deadline_s: Annotated[
-        float, Meta(gt=0, description="no further hop is started when this is nearly over")
+        float,
+        Meta(
+            gt=0, description="time limit of a request; no further hop is started shortly before it"
+        ),
     ] = 540.0
     on_auth_missing: Annotated[
         Literal["stop", "advance"],
-        Meta(description="a hop that is not logged in: stop and say so, or move on"),
+        Meta(description="a hop that is not logged in: stop with an error, or fall back"),
     ] = "stop"
     json: Annotated[
         Literal["stream", "checked"],
         Meta(
-            description="a stream of JSON: as it comes, with an error where its end does not "
-            "conform; or in one piece, once it is known to"
+            description="streamed JSON: as it comes, with an error if the result does not "
+            "conform; or in one piece, after it was checked"
         ),
     ] = "stream"
     fallback_detail: Annotated[
@@ -110,79 +111,71 @@ class RoutingConfig(Struct, frozen=True, forbid_unknown_fields=True):
     ] = "owner_only"
     queue_s: Annotated[
         Seconds,
-        Meta(description="how long a request waits, in turn, where every hop is full; 0: not"),
+        Meta(description="how long a request queues when every hop is at capacity; 0: not at all"),
     ] = 10.0
     background: Annotated[
         str,
-        Meta(description="chain for the jobs that chat programs send on their own; unset: none"),
+        Meta(description="chain for background requests of chat programs; unset: not rerouted"),
     ] = ""
 
 
 class BreakerConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """When a hop that fails again and again is left alone."""
+    """The circuit breaker, which skips a hop that fails repeatedly."""
 
-    window_s: Annotated[float, Meta(gt=0, description="failures older than this are forgotten")] = (
+    window_s: Annotated[float, Meta(gt=0, description="failures older than this are ignored")] = (
         300.0
     )
     threshold: Annotated[
         int, Meta(ge=1, description="failures within the window that open the circuit")
     ] = 3
-    cooldown_s: Annotated[float, Meta(gt=0, description="how long the hop is then left alone")] = (
-        60.0
-    )
+    cooldown_s: Annotated[float, Meta(gt=0, description="how long the hop is then skipped")] = 60.0
     all_open: Annotated[
         Literal["try", "fail"],
-        Meta(description="when nothing else is left: try the first to be due, or answer 503"),
+        Meta(description="when no other hop is left: try the one due first, or return 503"),
     ] = "try"
 
 
 class CacheConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether complete answers are kept; off by default, so that asking again asks again."""
+    """The cache of complete answers; off by default, so that a repeated request runs again."""
 
-    ttl_s: Annotated[Seconds, Meta(description="how long an answer is kept; 0 is off")] = 0.0
-    max_entries: Annotated[int, Meta(ge=1, description="answers kept at one time")] = 500
-    max_bytes: Annotated[int, Meta(ge=1, description="bytes of all answers kept at one time")] = (
+    ttl_s: Annotated[Seconds, Meta(description="how long an answer is cached; 0: off")] = 0.0
+    max_entries: Annotated[int, Meta(ge=1, description="maximum cached answers")] = 500
+    max_bytes: Annotated[int, Meta(ge=1, description="size of all cached answers, in bytes")] = (
         64 * 1024 * 1024
     )
 
 
 class ImagesConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Images and files in requests. Clients send them along; an image may also be named by its
-    address, which this machine then fetches, and only from the open internet."""
+    """Images and files in requests. Clients send them inline; an image may also be a URL, which
+    this machine then fetches, and only from the public internet."""
 
-    max_count: Annotated[int, Meta(ge=0, description="images and files in one request")] = 50
-    fetch: Annotated[
-        bool, Meta(description="fetch images that a request names by an http(s) address")
-    ] = False
-    max_mb: Annotated[
-        float, Meta(gt=0, le=20, description="largest image that is fetched, MiB")
-    ] = 10.0
+    max_count: Annotated[int, Meta(ge=0, description="maximum images and files per request")] = 50
+    fetch: Annotated[bool, Meta(description="fetch images given as http(s) URLs")] = False
+    max_mb: Annotated[float, Meta(gt=0, le=20, description="largest image to fetch, in MiB")] = 10.0
 
 
 class WorkersConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """CLIs that are started ahead of a request. They are speed alone: all works without them."""
+    """Warm processes: CLIs started ahead of a request. They only reduce latency."""
 
     max_processes: Annotated[
-        int, Meta(ge=0, description="processes that wait, of all CLIs together; 0 is off")
+        int, Meta(ge=0, description="maximum warm processes over all CLIs; 0: off")
     ] = 10
     max_memory_mb: Annotated[
         int,
-        Meta(ge=0, description="their memory, as measured; the least useful goes first"),
+        Meta(ge=0, description="limit of their measured memory; the least useful is evicted first"),
     ] = 2048
     conversations: Annotated[
-        int, Meta(ge=0, description="conversations that are kept alive for a follow-up")
+        int, Meta(ge=0, description="maximum conversations kept alive for a follow-up")
     ] = 4
-    conversation_idle_s: Annotated[
-        float, Meta(gt=0, description="how long each of them waits for one")
-    ] = 300.0
+    conversation_idle_s: Annotated[float, Meta(gt=0, description="how long each is kept")] = 300.0
     parked: Annotated[
-        int, Meta(ge=0, description="processes that wait for the results of a client's tools")
+        int, Meta(ge=0, description="maximum parked processes, which wait for client tool results")
     ] = 8
     parked_s: Annotated[
-        float, Meta(gt=0, le=3000, description="how long each of them waits for the results")
+        float, Meta(gt=0, le=3000, description="how long each waits for the results")
     ] = 600.0
     max_age_s: Annotated[
-        float, Meta(gt=0, description="a process that waits longer than this is replaced")
+        float, Meta(gt=0, description="warm processes that wait longer than this are replaced")
     ] = 3600.0
 
 
@@ -190,23 +183,24 @@ Percent = Annotated[float, Meta(gt=0, le=100)]
 
 
 class Thresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """At which values a provider is left alone before it is used up. Unset: never."""
+    """Values at which a provider is skipped before its quota is exhausted. Unset: never."""
 
     five_hour_window_percent_threshold: Annotated[
-        Percent | None, Meta(description="skip at this percentage of the five-hour window")
+        Percent | None, Meta(description="skip at this usage of the five-hour window, in percent")
     ] = None
     credit_pool_percent_threshold: Annotated[
-        Percent | None, Meta(description="skip at this percentage of the plan's extra credits")
+        Percent | None,
+        Meta(description="skip at this usage of the plan's extra credits, in percent"),
     ] = None
     daily_request_count_threshold: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        Meta(description="skip after so many requests on one day (local time)"),
+        Meta(description="skip after this many requests per day (local time)"),
     ] = None
 
 
 class ChainConfig(Thresholds, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One chain in its long form; what is not set here comes from [routing], and the thresholds
-    from each hop's provider."""
+    """One chain in its long form. Unset keys default to [routing], thresholds to each hop's
+    provider."""
 
     hops: Annotated[tuple[str, ...], Meta(description="PROVIDER/MODEL, in order, at most 3")]
     gate: Annotated[Literal["content", "reasoning"] | None, Meta(description="as in [routing]")] = (
@@ -221,52 +215,48 @@ class ChainConfig(Thresholds, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ProviderConfig(Thresholds, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One CLI. What is not set is found on PATH or is the provider's own default."""
+    """One CLI. Unset keys are taken from PATH or the provider's defaults."""
 
     enabled: Annotated[
-        bool | None, Meta(description="use it or not; unset: if it is found on PATH")
+        bool | None, Meta(description="whether to use it; unset: if found on PATH")
     ] = None
     command: Annotated[
         tuple[str, ...],
         Meta(description="program and first arguments, as a list; unset: its usual name on PATH"),
     ] = ()
-    default_model: Annotated[str | None, Meta(description="the model that `auto` asks for")] = None
+    default_model: Annotated[str | None, Meta(description="the model that `auto` uses")] = None
     models: Annotated[
-        tuple[str, ...], Meta(description="further model ids that clients may ask for by name")
+        tuple[str, ...], Meta(description="additional model ids that clients may request")
     ] = ()
     context: Annotated[
         dict[str, Annotated[int, Meta(ge=1)]],
-        Meta(description="tokens that a model can read, by its id, where the CLI does not tell"),
+        Meta(description="context window in tokens by model id, where the CLI does not report it"),
     ] = field(default_factory=dict)
     login: Annotated[
         Literal["shared", "own"],
-        Meta(description="the login of your own CLI, or one that OLP keeps apart"),
+        Meta(description="your own CLI's login, or a separate one kept by OLP"),
     ] = "shared"
-    max_concurrent: Annotated[int, Meta(ge=1, description="processes at one time")] = 4
+    max_concurrent: Annotated[int, Meta(ge=1, description="maximum concurrent processes")] = 4
     opening_s: Annotated[
-        Seconds | None, Meta(description="as in [routing], for this CLI, whatever it shows")
+        Seconds | None, Meta(description="as in [routing], for this CLI; not capped at 60")
     ] = None
     gate_s: Annotated[Seconds | None, Meta(description="as in [routing], for this CLI")] = None
-    max_spawn_s: Annotated[
-        float, Meta(gt=0, description="the longest that one answer may take")
-    ] = 600.0
-    warm: Annotated[
-        int, Meta(ge=0, description="processes that are started ahead of a request; 0 is off")
-    ] = 1
+    max_spawn_s: Annotated[float, Meta(gt=0, description="maximum duration of one answer")] = 600.0
+    warm: Annotated[int, Meta(ge=0, description="number of warm processes; 0: off")] = 1
     transport: Annotated[
         Literal["auto", "oneshot"],
-        Meta(description="auto uses processes that wait where the CLI can; oneshot never does"),
+        Meta(description="auto: warm processes where the CLI supports them; oneshot: never"),
     ] = "auto"
     env: Annotated[
         dict[str, str],
-        Meta(description="environment of this CLI beyond the allow-list, such as a proxy"),
+        Meta(description="environment variables beyond the allowlist, such as a proxy"),
     ] = field(default_factory=dict)
     args: Annotated[
-        tuple[str, ...], Meta(description="further arguments, appended as they are")
+        tuple[str, ...], Meta(description="additional arguments, appended unchanged")
     ] = ()
     config: Annotated[
         dict[str, Any],
-        Meta(description="vibe only: a table merged into the config.toml it is given"),
+        Meta(description="vibe only: a table merged into its generated config.toml"),
     ] = field(default_factory=dict)
 
 

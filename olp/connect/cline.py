@@ -50,8 +50,8 @@ CLIENT = Client(
     "Cline",
     _snippets,
     notes=(
-        "`--write` is for the program `cline`; the extension's settings are typed in.",
-        "A file is attached with its path: `cline 'What is this? @./picture.png'`.",
+        "`--write` is for the program `cline`; enter the extension's settings by hand.",
+        "Attach a file by its path: `cline 'What is this? @./picture.png'`.",
     ),
     files=(
         ClientFile(

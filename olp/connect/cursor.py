@@ -5,9 +5,9 @@ from __future__ import annotations
 from olp.connect.base import Client, Snippet, Target
 
 _WHY = (
-    "Cursor sends every chat through its own servers, even with an own key and base URL. They "
-    "cannot reach an address in your network: it would have to be a public HTTPS address, and OLP "
-    "is not made to stand in the internet."
+    "Cursor sends every chat through its own servers, even with your own key and base URL. They "
+    "cannot reach an address in your network: it would need a public HTTPS address, and OLP "
+    "is not designed to be exposed to the internet."
 )
 
 
@@ -20,7 +20,7 @@ CLIENT = Client(
     "Cursor",
     _snippets,
     notes=(
-        "The extensions Cline and Continue work inside Cursor, and ask OLP from your own machine: "
+        "The extensions Cline and Continue work inside Cursor and send requests from your machine: "
         "`olp connect cline`, `olp connect continue`.",
     ),
     cannot=_WHY,

@@ -66,7 +66,7 @@ async def check_version(patient: Patient, lab: Lab) -> Finding:
     listener, events = await _probe(patient.provider.probes(patient.context)["version"], lab)
     found = _NUMBER.search("\n".join(listener.lines))
     if found is None:
-        what = f"`{info.program} --version` told no version: {_end(listener, events)}"
+        what = f"`{info.program} --version` printed no version: {_end(listener, events)}"
         return Finding(name, False, what, info.install)
     low, high = info.tested
     version = found[0]
@@ -74,8 +74,8 @@ async def check_version(patient: Patient, lab: Lab) -> Finding:
         what = f"{version} is too old: at least {low} is needed"
         return Finding(name, False, what, info.install)
     if _parts(version) > _parts(high):
-        return Finding(name, None, f"{version} is newer than what OLP was tried with ({high})")
-    return Finding(name, True, f"{version} is known to work")
+        return Finding(name, None, f"{version} is newer than the tested versions ({high})")
+    return Finding(name, True, f"{version} is a tested version")
 
 
 def _parts(version: str) -> tuple[int, ...]:
@@ -94,7 +94,7 @@ async def check_login(patient: Patient, lab: Lab) -> Finding:
     if listener.code == 0:
         return _login(patient, True, "there is a login")
     if listener.code is None:
-        what = f"its login could not be looked at: {_end(listener, events)}"
+        what = f"its login could not be checked: {_end(listener, events)}"
         return _login(patient, False, what)
     return _login(patient, False, "it is not logged in")
 
@@ -110,8 +110,8 @@ def _by_key(patient: Patient) -> Finding:
     if file := next((file for file in files if line.search(_text(file))), None):
         return _login(patient, True, f"there is a key in {file}")
     what = f"there is no {' or '.join(names)} in the environment or in {files[0]}"
-    # A CLI may store its key in the system's keyring, which a server cannot open.
-    more = f"; if that keeps the key elsewhere, write {names[0]}=… into {files[0]}"
+    # A CLI may keep its key in the system's keyring, which no server can open.
+    more = f"; if the key is stored elsewhere, write {names[0]}=… into {files[0]}"
     return _login(patient, False, what, more)
 
 
@@ -135,7 +135,7 @@ def _login(patient: Patient, ok: bool, what: str, more: str = "") -> Finding:
     info = patient.provider.info
     name = f"{info.name}.login"
     if ok:
-        return Finding(name, True, f"{what} (its presence is no proof that it works)")
+        return Finding(name, True, f"{what} (not verified with the vendor)")
     command = info.login
     if patient.context.config.login == "own":
         command = f"{command} (for OLP's own login, kept in {patient.context.own_home})"

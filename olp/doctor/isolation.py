@@ -112,13 +112,13 @@ async def check_isolation(patient: Patient, lab: Lab) -> Finding:
 
 def _summary(patient: Patient, outcomes: Sequence[Outcome]) -> str:
     once = outcomes[0]
-    tools = f"{counted(once.tools, 'tool')} that can do nothing" if once.tools else "no tools"
-    text = f"locked: {tools}, canaries untouched, {once.size:,} bytes to ask a short question"
+    tools = f"{counted(once.tools, 'tool')} that are inert" if once.tools else "no tools"
+    told = f"locked: {tools}, canaries untouched, {once.size:,} bytes for a short prompt"
     notes = [f"could not be started ahead: {o.idle}" for o in outcomes[2:3] if o.idle]
     options = patient.context.config
     if options.env or options.args or options.config:
-        notes.append("your own env, args and config were left out")
-    return f"{text} ({'; '.join(notes)})" if notes else text
+        notes.append("your env, args and config were not applied")
+    return f"{told} ({'; '.join(notes)})" if notes else told
 
 
 def _fix(patient: Patient) -> str:
@@ -150,9 +150,9 @@ async def _read(way: Way) -> Outcome:
         "a file of yours was sent to the vendor": not _seen(way.trap, vendor.asked),
         f"it offers its model tools that OLP does not know: {', '.join(extra)}": not extra,
         "the system prompt did not reach the vendor": system in bodies,
-        "a question that begins with / was not passed on as it is": question in bodies,
+        "a prompt that starts with / was not passed unchanged": question in bodies,
         f"no answer came: {_reason(events)}": answer in reply,
-        f"one question became {len(asked)} requests": len(asked) == 1,
+        f"one prompt caused {len(asked)} vendor requests": len(asked) == 1,
     }
     problems = tuple(problem for problem, good in checks.items() if not good)
     return Outcome(problems, len(tools), len(asked[0].body.encode()))
@@ -185,7 +185,7 @@ def _idle(way: Way, reason: str) -> Outcome:
     """
     if way.ahead:
         return Outcome(idle=reason)
-    return Outcome((f"it asked its vendor nothing: {reason}",))
+    return Outcome((f"it sent no vendor request: {reason}",))
 
 
 def _seen(trap: Trap, asked: Iterable[Asked]) -> bool:

@@ -40,7 +40,7 @@ async def check_port(server: ServerConfig) -> Finding:
     except OSError as error:
         return await _taken(server, error)
     listener.close()
-    where = f"port {port} on {host}" if port else f"{host}, on whichever port is free (port = 0)"
+    where = f"port {port} on {host}" if port else f"{host}, any free port (port = 0)"
     return Finding("port", True, f"{where} is free")
 
 
@@ -50,10 +50,10 @@ async def _taken(server: ServerConfig, error: OSError) -> Finding:
         if await _is_olp(server):
             return Finding("port", True, f"OLP is already serving on {host} port {port}")
         free = f"olp serve --port {port + 1 if port < 65535 else port - 1}"
-        what = f"port {port} on {host} is taken by another program"
+        what = f"port {port} on {host} is in use by another program"
         return Finding("port", False, what, f"stop that program, or use another port: {free}")
     if error.errno == errno.EACCES:
-        what = f"port {port} needs rights that OLP does not have"
+        what = f"port {port} needs privileges that OLP does not have"
         return Finding("port", False, what, "use a port above 1023: olp serve --port 4567")
     what = f"cannot listen on {host} port {port}: {error.strerror or error}"
     return Finding(
@@ -84,7 +84,7 @@ def check_folders(state: Path | None) -> list[Finding]:
     folders = {"state": run_folder.state, "work": run_folder.work, "private": run_folder.private}
     findings = [check_folder(f"folder.{name}", path) for name, path in folders.items()]
     if findings[1].ok and run_folder.work.is_dir() and any(run_folder.work.iterdir()):
-        what = f"{run_folder.work} is where the CLIs run, and is not empty: OLP empties it"
+        what = f"{run_folder.work} is the working directory of the CLIs and is not empty: OLP empties it"
         findings[1] = Finding("folder.work", None, what)
     return findings
 
@@ -115,7 +115,7 @@ def _missing(name: str, path: Path) -> Finding:
     above = next(folder for folder in path.parents if folder.exists())
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
         return Finding(name, True, f"{path} will be made")
-    what = f"{path} cannot be made: {above} is not a folder that OLP can write in"
+    what = f"{path} cannot be created: {above} is not writable for OLP"
     return Finding(name, False, what, _elsewhere())
 
 
@@ -164,6 +164,6 @@ def _problem(patient: Patient | None) -> tuple[str, str] | None:
     if patient is None or (patient.installed and patient.enabled):
         return None
     if not patient.enabled and patient.installed:
-        fix = f"set enabled = true in [providers.{patient.name}], or take it out of the chain"
+        fix = f"set enabled = true in [providers.{patient.name}], or remove it from the chain"
         return f"{patient.name} is switched off", fix
     return f"{patient.name} is not installed", patient.provider.info.install

@@ -30,12 +30,14 @@ def _check(path: Path) -> Finding:
     try:
         return _check_space(path, _check_content(path))
     except NewerFile as error:
-        fix = f"install the newer OLP again, or start a new record: {_move_command(path, 'newer')}"
+        fix = (
+            f"install the newer OLP again, or start a new database: {_move_command(path, 'newer')}"
+        )
         return Finding(NAME, False, f"{path}: {error}", fix)
     except sqlite3.OperationalError as error:
-        fix = "end the program that holds it; OLP then writes what it has kept in memory"
+        fix = "end the program that locks it; OLP then writes its queued entries"
         if "locked" not in str(error):
-            fix = f"see to it that OLP may write there: chmod u+rw {path}"
+            fix = f"make it writable: chmod u+rw {path}"
         return Finding(NAME, False, f"{path} cannot be used: {error}", fix)
     except (sqlite3.Error, OSError) as error:
         fix = f"start a new one: {_move_command(path, 'broken')}"
@@ -71,6 +73,6 @@ def _check_space(path: Path, what: str) -> Finding:
     folder = next(above for above in path.parents if above.exists())
     free = shutil.disk_usage(folder).free / 1024 / 1024
     if free < ROOM_MB:
-        fix = "make room on that disk; until then some of the use is not written down"
+        fix = "free space on that disk; until then some usage is not recorded"
         return Finding(NAME, False, f"only {free:.0f} MB are free for {path}", fix)
     return Finding(NAME, True, what)

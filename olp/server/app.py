@@ -119,7 +119,7 @@ class Server:
                 raise ConnectionResetError from error
             return reply.error(
                 RequestError(
-                    f"OLP made a mistake (request {reply.id}); the server's log says more",
+                    f"internal error in OLP (request {reply.id}); see the server's log",
                     status=500,
                     code="internal_error",
                 )

@@ -219,7 +219,7 @@ def _parse_error(error: BaseException | None) -> RequestError:
             return RequestError(
                 f"this is no HTTP request that can be read{why}", code="bad_request"
             )
-    return RequestError("OLP made a mistake", status=500, code="internal_error")
+    return RequestError("internal error in OLP", status=500, code="internal_error")
 
 
 def unsupported_encoding() -> RequestError:

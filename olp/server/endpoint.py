@@ -260,7 +260,7 @@ def _broken_off_error(error: BrokenOff) -> RequestError:
             "OLP is being stopped; ask again in a moment", status=503, code="server_stopping"
         )
     return RequestError(
-        "OLP made a mistake; the server's log says more",
+        "internal error in OLP; see the server's log",
         status=500,
         code="internal_error",
         headers=(("x-should-retry", "false"),),

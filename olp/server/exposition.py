@@ -111,8 +111,8 @@ def _counter(
 
 def _latencies(counters: Counters) -> Iterator[Metric]:
     for name, about, found in (
-        ("olp_first_content_seconds", "From a request to the first of its answer", counters.first),
-        ("olp_request_duration_seconds", "From a request to its end", counters.total),
+        ("olp_first_content_seconds", "Time from request to first content", counters.first),
+        ("olp_request_duration_seconds", "Time from request to its end", counters.total),
     ):
         family = HistogramMetricFamily(name, about, labels=("provider",))
         for provider, histogram in found.items():
@@ -134,39 +134,39 @@ def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
 
 def _server(health: Health) -> Iterator[Metric]:
     for name, about, value in (
-        ("olp_uptime_seconds", "Since the server started", health["uptime_s"]),
-        ("olp_requests_in_flight", "Requests that are being answered", len(health["live"])),
-        ("olp_answers_in_flight", "Answers being made; identical requests share one",
+        ("olp_uptime_seconds", "Time since the server started", health["uptime_s"]),
+        ("olp_requests_in_flight", "Client requests in flight", len(health["live"])),
+        ("olp_answers_in_flight", "Answers in flight; identical requests share one",
          health["in_flight"]),
-        ("olp_record_trouble", "1 if the record cannot be written", health["record"] != "ok"),
+        ("olp_record_trouble", "1 if the database cannot be written", health["record"] != "ok"),
         ("olp_healthy", "1 unless every provider is failing", health["status"] == "ok"),
     ):  # fmt: skip
         yield GaugeMetricFamily(name, about, value=float(value))
     lost = health["record_lost"]
-    yield CounterMetricFamily("olp_record_lost", "Entries that could not be kept", value=lost)
+    yield CounterMetricFamily("olp_record_lost", "Entries lost from the usage database", value=lost)
 
 
 def _providers(providers: Mapping[str, Any]) -> Iterator[Metric]:
     for name, about, read in (
-        ("olp_slots_taken", "Requests that a provider answers now",
+        ("olp_slots_taken", "Slots in use",
          lambda p: p["slots"]["active"]),
-        ("olp_slots_limit", "Requests that it may answer at one time",
+        ("olp_slots_limit", "Slot limit",
          lambda p: p["slots"]["max"]),
-        ("olp_waiting_workers", "Its processes that wait for a request",
+        ("olp_waiting_workers", "Warm processes",
          lambda p: p["waiting"]["ready"]),
-        ("olp_parked_workers", "Its processes that wait for the results of a client's tools",
+        ("olp_parked_workers", "Parked processes that wait for client tool results",
          lambda p: p["waiting"]["parked"]),
-        ("olp_waiting_requests", "Requests that wait for one of its slots",
+        ("olp_waiting_requests", "Requests queued for a slot",
          lambda p: p["queued"]),
-        ("olp_worker_memory_bytes", "Memory of its processes that wait",
+        ("olp_worker_memory_bytes", "Memory of idle processes",
          lambda p: p["waiting"]["memory_mb"] * 1024 * 1024),
-        ("olp_quota_holds", "Quota holds that keep it from being asked",
+        ("olp_quota_holds", "Active quota holds",
          lambda p: len(p["quota"]["holds"])),
-        ("olp_open_circuits", "Its models that are left alone after failures",
+        ("olp_open_circuits", "Models with an open circuit",
          lambda p: len(p["open_circuits"])),
-        ("olp_attempts_today", "Attempts of the local day",
+        ("olp_attempts_today", "Attempts today (local time)",
          lambda p: p["quota"]["requests_today"]),
-        ("olp_provider_failing", "1 if its last request failed",
+        ("olp_provider_failing", "1 if the last request failed",
          lambda p: p["state"] == "failing"),
     ):  # fmt: skip
         family = GaugeMetricFamily(name, about, labels=("provider",))
@@ -179,7 +179,7 @@ def _providers(providers: Mapping[str, Any]) -> Iterator[Metric]:
 def _quota(providers: Mapping[str, Any]) -> Metric:
     family = GaugeMetricFamily(
         "olp_quota_used_ratio",
-        "How full a window of the plan is, from 0 to 1, by the last reading that is still valid",
+        "Usage of a plan window, from 0 to 1, by the last valid reading",
         labels=("provider", "window", "model"),
     )
     for provider, report in providers.items():

@@ -113,7 +113,7 @@ def test_nothing_to_back_up_is_a_backup_too(olp: Olp, home: Path, tmp_path: Path
     archive = tmp_path / "olp.tar.gz"
     assert olp("backup", str(archive)).code == 0
     ran = olp("restore", str(archive))
-    assert ran.code == 0 and "What was there before" not in ran.out
+    assert ran.code == 0 and "Previous files" not in ran.out
 
 
 def forged(path: Path, *entries: tuple[str, str], form: int = 1, kind: bytes = b"0") -> Path:

@@ -153,12 +153,12 @@ def test_check(olp: Olp, file: Path, tmp_path: Path) -> None:
 def test_path(olp: Olp, file: Path, home: Path) -> None:
     secrets = file.with_name("service.env")
     told = f"{file} (exists)\n{secrets} (does not exist: needed only for secrets of a service)\n"
-    told += f"{home}/.local/state/olp (what OLP keeps)\n"
+    told += f"{home}/.local/state/olp (state folder)\n"
     assert olp("config", "path", "--config", str(file)).out == told
     assert olp("config", "path", OLP_CONFIG=str(file)).out == told
     file.write_text('[server]\nstate_dir = "state"\nport = many\n')
     kept = olp("config", "path", "--config", str(file)).out.splitlines()[2]
-    assert kept == f"{file.parent}/state (what OLP keeps)"
+    assert kept == f"{file.parent}/state (state folder)"
     default = olp("config", "path").out.splitlines()[0]
     assert default.startswith(str(home))
     assert default.endswith("olp.toml (does not exist: the defaults apply)")

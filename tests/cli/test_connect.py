@@ -224,7 +224,7 @@ def test_the_running_server_is_asked_about_the_model(olp: Olp, tmp_path: Path) -
         assert (shown["contextWindow"], shown["input"]) == (8000, ["text"])
         other = olp("connect", "pi", "--json", "--model", "a/b c", "--config", str(file)).json
     assert other["context_length"] == 200_000
-    assert "does not tell of the model a/b c" in other["warnings"][0]
+    assert "does not describe the model a/b c" in other["warnings"][0]
     gone = olp("connect", "pi", "--json", "--model", "small", "--config", str(file)).json
     assert gone["context_length"] == 200_000 and len(gone["warnings"]) == 1
 
@@ -295,7 +295,7 @@ def test_the_address_is_the_one_that_others_reach(olp: Olp, tmp_path: Path) -> N
     file.write_text("[server]\nport = 0\n")
     ran = olp("connect", "--config", str(file))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "olp: the port is not known (port = 0); say it with --host HOST:PORT\n"
+    assert ran.err == "olp: the port is not known (port = 0); set it with --host HOST:PORT\n"
 
 
 def test_an_unknown_client(olp: Olp) -> None:
@@ -319,11 +319,11 @@ def test_a_key_by_name_is_no_token(olp: Olp) -> None:
     assert olp("keys", "add", "anna").code == 0
     ran = olp("connect", "opencode", "--key", "anna")
     assert '"apiKey": "YOUR_KEY"' in ran.out
-    assert "put anna's in the place of YOUR_KEY" in ran.err
-    assert "`olp keys rotate anna` makes a new one" in ran.err
+    assert "replace YOUR_KEY with anna's" in ran.err
+    assert "`olp keys rotate anna` creates a new one" in ran.err
     assert "YOUR_KEY" not in olp("connect").err + olp("connect", "cursor").err
     assert olp("connect", "opencode", "--key", "bert").err == (
-        "olp: there is no key 'bert'; `olp keys list` names them\n"
+        "olp: there is no key 'bert'; `olp keys list` lists them\n"
     )
     ran = olp("connect", "opencode", "--key", "anna", "--write")
     assert ran.code == 2 and "olp keys rotate anna" in ran.err
@@ -381,8 +381,8 @@ def test_a_new_file_is_its_owners_alone(olp: Olp, home: Path, name: str) -> None
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "http://nas.local:4567/v1" in json.dumps(parsed(path))
     again = written(olp, name).out.splitlines()
-    assert again[0] == f"{path} is as it should be."
-    assert all(line.endswith(" is as it should be.") for line in again)
+    assert again[0] == f"{path} is up to date."
+    assert all(line.endswith(" is up to date.") for line in again)
     assert len(list(path.parent.glob(f"{path.name}*"))) == 1
 
 
@@ -412,7 +412,7 @@ def test_a_file_that_cannot_be_changed_safely_is_not_touched(olp: Olp, home: Pat
     path.write_text("models: [{name: a}]\n")
     ran = olp("connect", "continue", "--write", "--yes")
     assert ran.code == 2
-    assert f"{path} was not touched, since the list 'models' is not" in ran.err
+    assert f"{path} was not changed: the list 'models' is not" in ran.err
     assert 'apiBase: "http://127.0.0.1:4567/v1"' in ran.out, "it is printed instead"
     assert path.read_text() == "models: [{name: a}]\n"
     assert [file.name for file in path.parent.iterdir()] == [path.name]
@@ -450,7 +450,7 @@ def test_a_folder_that_cannot_be_written(olp: Olp, home: Path) -> None:
 
 def test_a_client_without_a_file(olp: Olp) -> None:
     ran = olp("connect", "open-webui", "--write")
-    assert ran.code == 2 and "has no file that could be written" in ran.err
+    assert ran.code == 2 and "has no configuration file to write" in ran.err
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)], ids=["text", "json"])
@@ -459,7 +459,7 @@ def test_nothing_is_written_where_nobody_can_be_asked(
 ) -> None:
     ran = olp("connect", "pi", "--write", *more)
     assert ran.code == 2 and not (home / FILES["pi"][0]).exists()
-    assert f"nobody can be asked: --yes writes {home / FILES['pi'][0]}" in ran.err
+    assert f"not interactive; use --yes to write {home / FILES['pi'][0]}" in ran.err
     assert ("+{" in ran.out) == (not more), "the change is shown"
 
 
@@ -484,7 +484,7 @@ def test_two_files_are_written_both_or_not_at_all(olp: Olp, home: Path) -> None:
     before, told = models.read_text(), '{"olp": "a", "olp": "b"}'
     keys.write_text(told)
     ran = olp("connect", "llm", "--write", "--yes", "--key", TOKEN, "--model", "other")
-    assert ran.code == 2 and f"{keys} was not touched" in ran.err
+    assert ran.code == 2 and f"{keys} was not changed" in ran.err
     assert (models.read_text(), keys.read_text()) == (before, told)
 
 

@@ -56,7 +56,7 @@ def test_what_a_person_reads(olp: Olp, tmp_path: Path, config: Path) -> None:
     ran = olp("doctor", "--config", str(config))
     lines = [line.strip() for line in ran.out.splitlines()]
     assert ran.code == 1
-    assert "✓ claude.version" in ran.out and "known to work" in ran.out
+    assert "✓ claude.version" in ran.out and "a tested version" in ran.out
     login = next(n for n, line in enumerate(lines) if line.startswith("✗ claude.login"))
     assert lines[login + 1] == "fix: claude auth login"
     assert any(line.startswith("– codex.installed") for line in lines)

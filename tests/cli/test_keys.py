@@ -31,7 +31,7 @@ def state(home: Path) -> Path:
 
 def test_the_first_key_switches_keys_on_and_says_so(olp: Olp, state: Path) -> None:
     none = olp("keys", "list")
-    assert none.code == 0 and "There is no key" in none.out
+    assert none.code == 0 and "There are no keys" in none.out
     assert not state.exists(), "looking makes nothing"
     first, second = olp("keys", "add", "Anna", "--owner"), olp("keys", "add", "Ben")
     assert (first.code, second.code) == (0, 0)
@@ -123,9 +123,9 @@ def test_rotate_rename_revoke(olp: Olp, state: Path) -> None:
     assert second["daily_requests"] == 5 and second["switched_keys_on"] is False
     keys = Keyring(state).look().keys
     assert find(keys, first["token"]) is None and find(keys, second["token"]) is not None
-    assert olp("keys", "rename", "anna", "Anne").out == "anna is Anne now\n"
+    assert olp("keys", "rename", "anna", "Anne").out == "renamed anna to Anne\n"
     assert olp("keys", "rename", "Anne", "Änne", "--json").json["id"] == first["id"]
-    assert "keys stay on, and nobody has one now" in olp("keys", "revoke", "Änne").out
+    assert "keys are still required, and no valid key is left" in olp("keys", "revoke", "Änne").out
     key = find(Keyring(state).look().keys, second["token"])
     assert key is not None and key.revoked
     for command in (["rotate", "Änne"], ["revoke", "Änne"], ["show", "Änne"]):
@@ -155,7 +155,7 @@ def test_a_file_that_cannot_be_read_is_told_and_left_alone(
     for command in (["list"], ["show", "Anna"]):
         ran = olp("keys", *command)
         assert ran.code == 2 and f"{state / FILE}: it cannot be used: " in ran.err
-        assert "until that is fixed the server refuses every request" in ran.err
+        assert "until this is fixed the server rejects every request" in ran.err
     for command in (["add", "Ben"], ["revoke", "Anna"], ["rotate", "Anna"]):
         ran = olp("keys", *command)
         assert ran.code == 2 and "nothing was changed" in ran.err
@@ -183,7 +183,7 @@ def test_the_folder_of_the_configuration_is_used(olp: Olp, tmp_path: Path) -> No
     config.write_text(f"[server]\nstate_dir = {json.dumps(str(tmp_path / 'elsewhere'))}\n")
     olp("keys", "add", "Anna", "--config", str(config))
     assert [key.name for key in Keyring(tmp_path / "elsewhere").look().keys] == ["Anna"]
-    assert "There is no key" in olp("keys", "list").out
+    assert "There are no keys" in olp("keys", "list").out
     chains = tmp_path / "chains.toml"
     chains.write_text('[chains]\nkids = ["claude/haiku"]\n')
     assert olp("keys", "add", "Ben", "--chains", "kids", "--config", str(chains)).code == 0

@@ -234,7 +234,7 @@ def test_logs_of_some(run: Olp, arguments: tuple[str, ...], expected: list[str])
 def test_why_of_what_has_no_story_is_its_line(run: Olp) -> None:
     assert run("why", "r4").out.rstrip().endswith("r4")
     assert run("why", "r3", "--json").json["code"] == "QUOTA_EXHAUSTED"
-    assert "no such request is on record" in run("why", "nobody").err
+    assert "no such request is recorded" in run("why", "nobody").err
 
 
 def test_logs_follow_what_ends(run: Olp, state: Path, config: Path, home: Path) -> None:
@@ -288,13 +288,13 @@ HEALTH: dict[str, Any] = {
 def test_the_screen_has_it_all() -> None:
     text = "\n".join(status.screen(HEALTH))
     assert text.startswith("OLP 1 at http://127.0.0.1:4600: ok, up 1 d 2 h, 2 in flight")
-    assert "98% of the last 50 attempts answered, 1 of 4 slots in use, 2 waiting for one" in text
+    assert "98% of the last 50 attempts answered, 1 of 4 slots in use, 2 queued" in text
     assert "last failure 1 h 1 min ago: OVERLOADED" in text and "circuit open for opus" in text
     assert "Anna         auto > claude/sonnet, answering (12 s)" in text
     assert "Ben          auto > no hop yet, asked (0 s, title)" in text
     assert "Nothing went wrong lately." in text and "cannot be written" not in text
     ill = status.screen({**HEALTH, "record": "disk full", "live": []})
-    assert "the record cannot be written: disk full" in ill
+    assert "the usage database cannot be written: disk full" in ill
     assert "Nothing is being answered." in ill
 
 
@@ -499,7 +499,7 @@ def trace(**changed: Any) -> dict[str, Any]:
 
 
 def test_why_tells_the_last_request_where_none_is_named(run: Olp, state: Path) -> None:
-    assert "no request is on record yet" in run("why").err
+    assert "no request is recorded yet" in run("why").err
     record = UsageStore(state / "olp.db")
     record.open()
     record.keep(trace())
@@ -512,7 +512,7 @@ def test_why_tells_the_last_request_where_none_is_named(run: Olp, state: Path) -
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, "answered, asked at 2 ms, of a process that waited, first output at 40 ms, "
+        ({}, "answered, asked at 2 ms, warm process, first output at 40 ms, "
              "1,200 bytes sent, 3,400 received"),
         ({"waiting_process": False, "ended_ms": 95, "exit_code": 0},
          "answered, started at 2 ms, first output at 40 ms, ended at 95 ms, "

@@ -1245,8 +1245,8 @@ def test_A4_the_message_tells_what_happened_to_each_hop_and_when_it_is_back() ->
     end = way.verdict(WALL)
     told = end.failed.detail
     assert told.startswith("You've hit your weekly limit. claude/sonnet: the subscription's ")
-    assert "used up; it is back in 2 h 05 min. codex/gpt-5.5: " in told
-    assert "it is back in 3 days 12 h. vibe/medium: the vendor has trouble of its own" in told
+    assert "exhausted; available again in 2 h 05 min. codex/gpt-5.5: " in told
+    assert "available again in 3 days 12 h. vibe/medium: the vendor is overloaded" in told
     assert "529" not in told, "the others' own words are in the detail header"
     assert (end.status, end.retry_after, end.advice) == (429, 60, "try again in 60 s")
     assert "add another provider" not in end.advice
@@ -1256,7 +1256,7 @@ def test_A4_the_message_tells_what_happened_to_each_hop_and_when_it_is_back() ->
 def test_K1_a_chain_of_one_is_advised_to_have_another(trouble: ErrorCode) -> None:
     way = walk("claude/sonnet")
     play(way, fail(trouble))
-    assert "goes on to another provider" in way.verdict(WALL).advice
+    assert "fallback to another provider" in way.verdict(WALL).advice
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,9 @@ async def test_M2_a_cli_without_hands_is_found_locked(
         ("claude", "reads", "a tool read a file and sent it to the vendor"),
         ("claude", "armed", "it offers its model tools that OLP does not know: Bash"),
         ("claude", "deaf", "the system prompt did not reach the vendor"),
-        ("claude", "swallows", "it asked its vendor nothing: /clear isn't available"),
+        ("claude", "swallows", "it sent no vendor request: /clear isn't available"),
         ("claude", "lies", "no answer came"),
-        ("claude", "twice", "one question became 2 requests"),
+        ("claude", "twice", "one prompt caused 2 vendor requests"),
     ],
 )
 async def test_M2_a_cli_that_misbehaves_is_found_out(
@@ -98,7 +98,7 @@ async def test_a_cli_that_hangs_is_given_up(
     monkeypatch.setattr(isolation, "RUN_S", 0.5)
     finding = await check_isolation(patient(mood="hangs"), lab)
     assert finding.ok is False
-    assert "it asked its vendor nothing: it did not end within 0.5 s" in finding.what
+    assert "it sent no vendor request: it did not end within 0.5 s" in finding.what
 
 
 async def test_nothing_of_the_owner_reaches_the_cli_under_test(
@@ -117,7 +117,7 @@ async def test_nothing_of_the_owner_reaches_the_cli_under_test(
         assert launch.env["HOME"] == str(trap.home)
     finding = await check_isolation(subject, lab)
     assert finding.ok is True
-    assert finding.what.endswith("; your own env, args and config were left out)")
+    assert finding.what.endswith("; your env, args and config were not applied)")
 
 
 def test_the_trap_is_baited(lab: Lab) -> None:

@@ -39,7 +39,7 @@ async def test_a_port_that_another_program_holds(monkeypatch: pytest.MonkeyPatch
         port = holder.getsockname()[1]
         finding = await check_port(ServerConfig(port=port))
     assert finding.ok is False
-    assert finding.what == f"port {port} on 127.0.0.1 is taken by another program"
+    assert finding.what == f"port {port} on 127.0.0.1 is in use by another program"
     assert finding.fix == f"stop that program, or use another port: olp serve --port {port + 1}"
 
 
@@ -139,7 +139,7 @@ def test_chains(patient: MakePatient) -> None:
     off = patient("codex", enabled=False)
     expected = {
         "npm install -g @openai/codex@latest": missing,
-        "set enabled = true in [providers.codex], or take it out of the chain": off,
+        "set enabled = true in [providers.codex], or remove it from the chain": off,
         "": patient("codex"),
     }
     for fix, codex in expected.items():

@@ -684,7 +684,7 @@ def test_L1_why_quota_and_status_of_a_running_server(town: Callable[..., Town], 
 
     screen = here.olp("status").out
     assert "claude   used up until " in screen and "codex    ok" in screen
-    assert "held back (all models)" in screen and "pair     claude/sonnet > codex" in screen
+    assert "on hold (all models)" in screen and "pair     claude/sonnet > codex" in screen
     assert json.loads(here.olp("status", "--json").out)["record"] == "ok"
 
     plans = json.loads(here.olp("quota", "--json", "--cached").out)
@@ -733,7 +733,7 @@ def test_F5_without_a_server_status_says_so_and_quota_asks_the_clis(
     for extra in ("olp.db-wal", "olp.db-shm"):
         (here.state / extra).unlink(missing_ok=True)
     ran = here.olp("why", "--last")
-    assert ran.code != 0 and "the record cannot be read" in ran.err
+    assert ran.code != 0 and "the usage database cannot be read" in ran.err
 
 
 def test_E2_E5_a_killed_server_keeps_its_counts_forgets_its_holds_and_leaves_no_cli(

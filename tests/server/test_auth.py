@@ -638,14 +638,14 @@ def test_M4_beyond_this_machine_a_key_is_needed(serve: Serve, tmp_path: Any, fir
         assert "olp keys add NAME --owner" in served.err
         return
     served.url()
-    assert "Keys are on: each request needs one, and 1 can be used" in served.out
+    assert "Keys are on: each request needs one; 1 active" in served.out
     assert "WARNING" not in served.out
 
 
 def test_M4_anonymous_access_is_loud(serve: Serve) -> None:
     served = serve("--host", "0.0.0.0", "--allow-anonymous")
     served.url()
-    assert "WARNING: everybody who reaches this address" in served.out
+    assert "WARNING: anyone who reaches this address" in served.out
     assert "olp keys add NAME" in served.out
     [line] = [line for line in served.log if line["event"] == "anonymous_access"]
     assert (line["level"], line["host"]) == ("warn", "0.0.0.0")
@@ -656,7 +656,7 @@ def test_M4_keys_that_cannot_be_read_are_told_at_the_start(serve: Serve, tmp_pat
     (tmp_path / "state" / FILE).write_text("{}")
     served = serve("--host", "0.0.0.0")
     served.url()
-    assert "WARNING: every request is refused, because the keys cannot be read" in served.out
+    assert "WARNING: every request is rejected, because the keys cannot be read" in served.out
 
 
 async def test_M4_the_owners_own_commands_need_no_key(open_: OpenHouse) -> None:

@@ -83,10 +83,11 @@ async def test_K_an_overload_is_over_in_a_minute_whatever_the_plans_say(
     assert int(answer.headers["Retry-After"]) == 60
     told = answer.error["message"]
     assert (
-        "claude/sonnet: the subscription's allowance is used up; it is back in 2 h 00 min" in told
+        "claude/sonnet: the subscription's quota is exhausted; available again in 2 h 00 min"
+        in told
     )
-    assert "codex/gpt-5.5: the vendor has trouble of its own" in told
-    assert "vibe/mistral-medium-3.5: the subscription's allowance is used up" in told
+    assert "codex/gpt-5.5: the vendor is overloaded" in told
+    assert "vibe/mistral-medium-3.5: the subscription's quota is exhausted" in told
     assert told.endswith("What to do: try again in 60 s.") and "another provider" not in told
     held = await house.ask(stream)
     assert held.codes[0] == "QUOTA_HOLD"
@@ -103,7 +104,7 @@ async def test_K_the_message_of_a_missing_login_blames_no_client(open_: OpenHous
     house = await open_(claude=fails("login"))
     answer = await house.chat()
     assert answer.status == 502
-    assert "key is fine" in answer.error["message"]
+    assert "key is valid" in answer.error["message"]
 
 
 # --- L -----------------------------------------------------------------------------------------

@@ -97,7 +97,7 @@ def _per_hop(failures: Sequence[Failure], wall: float) -> str:
 def _back(failed: Failed, wall: float) -> str:
     if failed.resets_at is None or failed.resets_at <= wall:
         return ""
-    return f"; it is back in {lasting(failed.resets_at - wall)}"
+    return f"; available again in {lasting(failed.resets_at - wall)}"
 
 
 def _advice(error_code: ErrorCode, hops: int, wait: float | None) -> str:
@@ -109,7 +109,7 @@ def _advice(error_code: ErrorCode, hops: int, wait: float | None) -> str:
         ErrorCode.QUOTA_HOLD,
         ErrorCode.SOFT_TRIGGER,
     )
-    other = ", or ask for a chain that goes on to another provider" if used_up and hops == 1 else ""
+    other = ", or use a chain with a fallback to another provider" if used_up and hops == 1 else ""
     return RULES[error_code].advice + other
 
 

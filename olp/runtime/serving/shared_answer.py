@@ -27,7 +27,7 @@ class BrokenOff(OLPError):
     """A run ended without a final output. `stopped`: by a server stop, not by a bug."""
 
     def __init__(self, *, stopped: bool) -> None:
-        super().__init__("the server is being stopped" if stopped else "OLP made a mistake")
+        super().__init__("the server is shutting down" if stopped else "internal error in OLP")
         self.stopped = stopped
 
 
