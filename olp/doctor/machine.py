@@ -84,7 +84,8 @@ def check_folders(state: Path | None) -> list[Finding]:
     folders = {"state": run_folder.state, "work": run_folder.work, "private": run_folder.private}
     findings = [check_folder(f"folder.{name}", path) for name, path in folders.items()]
     if findings[1].ok and run_folder.work.is_dir() and any(run_folder.work.iterdir()):
-        what = f"{run_folder.work} is the working directory of the CLIs and is not empty: OLP empties it"
+        why = "is the working directory of the CLIs and is not empty: OLP empties it"
+        what = f"{run_folder.work} {why}"
         findings[1] = Finding("folder.work", None, what)
     return findings
 

@@ -15,6 +15,7 @@ from tests.fakes.plan import Turn, dies, fails, hangs, says, turn
 from tests.support import BOTH, CHAT, GoOn, ask, until
 
 HOPS = ("claude", "codex", "vibe")
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 THIRTY_S = ["sleep", 30]
 
 
@@ -389,8 +390,17 @@ async def test_N2_tools_are_never_dropped_where_the_assistant_is_to_go_on(
     """No session can continue its own message, and a one-shot process can be given no tools."""
     house = await open_(providers={name: {"transport": "auto"} for name in HOPS})
     said = [{"role": "user", "content": "go"}, {"role": "assistant", "content": "I will"}]
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-    answer = await house.ask(stream, {"model": model, "messages": said, "tools": [tool]})
+    answer = await house.ask(stream, {"model": model, "messages": said, "tools": [TOOL]})
     assert (answer.status, answer.error["code"]) == (400, "unsupported_parameter")
     assert "cannot continue its own message" in answer.error["message"]
+    assert house.plan.spawns() == {}
+
+
+async def test_N2_tools_are_never_dropped_where_a_cli_has_no_session(
+    open_: OpenHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("olp.runtime.process.fleet.Fleet.waiting", lambda *given: None)
+    house = await open_(providers={name: {"transport": "auto"} for name in HOPS})
+    answer = await house.chat({**ask("go", "claude/sonnet"), "tools": [TOOL]})
+    assert (answer.status, answer.error["code"]) == (400, "unsupported_parameter")
     assert house.plan.spawns() == {}

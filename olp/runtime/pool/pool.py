@@ -17,12 +17,13 @@ from typing import Any
 from olp.config import ProviderConfig, WorkersConfig
 from olp.core.answer.conversation import ConversationKey
 from olp.core.routing.capabilities import only_by_session
-from olp.events import Event, Failed, Quota, Usage
+from olp.events import ErrorCode, Event, Failed, Quota, Usage
 from olp.model import Hop, Request
 from olp.runtime.log import Log
 from olp.runtime.pool.eviction import too_large, too_many
 from olp.runtime.pool.lease import Lease
 from olp.runtime.pool.warm_process import ProviderPool, WarmProcess
+from olp.runtime.process.attempt import Attempt
 from olp.runtime.process.fleet import Fleet
 from olp.runtime.process.memory import resident_mb
 from olp.runtime.tasks import Tasks
@@ -70,7 +71,16 @@ class Pool:
 
     # --- taking and giving back ----------------------------------------------------------------
 
-    def take(self, hop: Hop, conversation: ConversationKey) -> Lease | None:
+    def attempt(self, hop: Hop, conversation: ConversationKey) -> Attempt | Failed:
+        """One attempt at `hop`: a lease on a warm process, or else a process started for it.
+        INCAPABLE if the request needs a session and the CLI has none."""
+        if lease := self._lease(hop, conversation):
+            return lease
+        if only_by_session(conversation.request):
+            return Failed(ErrorCode.INCAPABLE, f"{hop.provider} has no session for this request")
+        return self._fleet.worker(hop, conversation.request)
+
+    def _lease(self, hop: Hop, conversation: ConversationKey) -> Lease | None:
         """Lease a process that can answer now; None if there is none."""
         request = conversation.request
         pool = self._pools[hop.provider]

@@ -157,15 +157,18 @@ class Engine:
     async def _attempt(self, walk: Walk, permit: Permit, job: Job, send: Send) -> None:
         """One attempt at one hop. Its process has ended, or is back in the pool, on return."""
         hop, passed = permit.hop, list[Output]()
+        attempt = self._pool.attempt(hop, job.conversation)
+        if isinstance(attempt, Failed):
+            walk.pass_on(attempt, self._clock())
+            return
         self._store.count(self._now().day, hop.provider)
-        waiting = self._pool.take(hop, job.conversation)
-        async with waiting or self._fleet.worker(hop, job.conversation.request) as worker:
-            shaper = job.shaper(enforce_tokens=not worker.keeps_max_tokens)
-            walk.conversation = worker.conversation
-            walk.hurry(worker.opening_s)
-            job.trace.asked(hop, worker.report)
+        async with attempt:
+            shaper = job.shaper(enforce_tokens=not attempt.keeps_max_tokens)
+            walk.conversation = attempt.conversation
+            walk.hurry(attempt.opening_s)
+            job.trace.asked(hop, attempt.report)
             while walk.trying:
-                events = await worker.events(until=walk.wake_at)
+                events = await attempt.events(until=walk.wake_at)
                 out = self._pass_on(walk, shaper, hop, events)
                 if self._uses_cache(job):
                     passed += out

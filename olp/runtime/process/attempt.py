@@ -1,0 +1,46 @@
+"""One attempt at a hop, as the engine uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Protocol
+
+from olp.events import Event
+from olp.runtime.process.stats import ProcessStats
+
+
+class Attempt(Protocol):
+    """A process that answers one request: a `Worker`, started for it, or a `Lease` on a warm one.
+
+    The process is the attempt's within the `async with` block. Leaving the block in any way ends
+    it, or gives it back; then nothing more comes of it.
+    """
+
+    @property
+    def keeps_max_tokens(self) -> bool:
+        """Whether the CLI itself enforces `max_tokens`."""
+
+    @property
+    def opening_s(self) -> float | None:
+        """Seconds within which content must show, where the CLI reports its vendor's first word."""
+
+    @property
+    def conversation(self) -> str:
+        """`live`, `replayed` or `new`."""
+
+    @property
+    def report(self) -> ProcessStats:
+        """What is measured of the process."""
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None: ...
+
+    async def events(self, until: float) -> Sequence[Event]:
+        """The next events; none if nothing happened until then (steady seconds)."""
