@@ -196,7 +196,7 @@ class HoldsMachine(RuleBasedStateMachine):
 
     @invariant()
     def E5_a_hold_lasts_as_told_and_ends_within_15_minutes(self) -> None:
-        probed = {id(p._latch) for _, probes in self.running for p in probes}
+        probed = {id(p._gate) for _, probes in self.running for p in probes}
         for hop in HOPS:
             waits = any(self.now < self.until.get(scope, 0.0) - 1e-6 for scope in self._scopes(hop))
             assert not waits or self.holds.blocking(hop, self.now)
@@ -209,7 +209,7 @@ class HoldsMachine(RuleBasedStateMachine):
     @invariant()
     def E5_never_two_probes_of_one_hold(self) -> None:
         under_way = [p for _, probes in self.running for p in probes]
-        latches = [id(p._latch) for p in under_way]
+        latches = [id(p._gate) for p in under_way]
         assert len(latches) == len(set(latches))
 
     @invariant()
