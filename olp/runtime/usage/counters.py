@@ -1,8 +1,7 @@
-"""Counts since the start, for /metrics.
+"""Counters since the start, for /metrics.
 
-Plain numbers, so that nothing is loaded and hardly anything is done for it as long as nobody asks.
-What they are counted by is bounded: providers that exist, models that are known here (every other
-one is `other`), OLP's own codes, and the persons of the house.
+Plain numbers, so that metrics cost next to nothing unless they are scraped. Label cardinality is
+bounded: configured providers, known models (else `other`), OLP's error codes, and persons.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from olp.model import Hop
 from olp.runtime.usage.entries import RequestRow
 
 FIRST_S = (0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 240)
-"""Upper bounds in seconds: from a warm process that answers at once to one that thinks long."""
+"""Bucket bounds in seconds, from an immediate answer of a warm process to long reasoning."""
 
 TOTAL_S = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 240, 480, 600)
 
@@ -26,7 +25,7 @@ Knows = Callable[[Hop], bool]
 
 @dataclass(slots=True)
 class Histogram:
-    """How many values were at most each bound, and their sum. The last bound is infinity."""
+    """A histogram; the last bucket is +Inf."""
 
     bounds: Sequence[float]
     counts: list[int] = field(init=False)
@@ -36,7 +35,7 @@ class Histogram:
         self.counts = [0] * (len(self.bounds) + 1)
 
     def note(self, value: float) -> None:
-        """One more value."""
+        """Record one value."""
         index = next((i for i, b in enumerate(self.bounds) if value <= b), len(self.bounds))
         self.counts[index] += 1
         self.sum += value
