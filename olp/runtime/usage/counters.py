@@ -42,7 +42,7 @@ class Histogram:
 
 
 class Counters:
-    """`knows` says whether a hop's model is one of the house's own."""
+    """`knows` tells whether a hop's model is known, and so may be a label."""
 
     def __init__(self) -> None:
         self.knows: Knows = lambda hop: False
@@ -58,11 +58,11 @@ class Counters:
         self.total: dict[str, Histogram] = {}
 
     def hop(self, hop: Hop, code: str, trigger: str) -> None:
-        """One hop of one request came to its end, or was passed over."""
+        """Count the end of one hop of a request, skipped hops included."""
         self.hops[hop.provider, self._model(hop), code, trigger] += 1
 
     def request(self, row: RequestRow, hop: Hop | None, person: str) -> None:
-        """One request is over; `hop` is where it was on its way."""
+        """Count a finished request; `hop` is the one that answered, or the last one tried."""
         provider = hop.provider if hop else "none"
         model = self._model(hop) if hop else "none"
         self.requests[provider, model, row.outcome, row.code or "OK", person] += 1
