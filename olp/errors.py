@@ -1,7 +1,7 @@
-"""The few exceptions OLP raises itself.
+"""The exceptions that OLP raises.
 
-A vendor's failure is not here: it is an event (`olp.events.Failed`) that the walk along the chain
-must look at. An exception means that a person has to change something: a file, a flag, a request.
+Vendor failures are not among them: those are events (`olp.events.Failed`) for the walk. An
+exception means that a person must change something: a file, a flag, a request.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from collections.abc import Sequence
 
 
 class OLPError(Exception):
-    """Something a person can put right; `str(error)` is one line that says what."""
+    """An error that a person can fix; `str(error)` is one line."""
 
 
 class ConfigError(OLPError):
-    """The configuration cannot be used; `str(error)` has a line for each thing that is wrong.
+    """The configuration is invalid; `str(error)` has one line per problem.
 
-    `where` is the first one's `file:line` as far as it is known, or the name of the flag or
-    variable.
+    `where` is the `file:line` of the first, if known, or the name of the flag or variable.
     """
 
     def __init__(self, message: str, where: str = "") -> None:
@@ -26,22 +25,21 @@ class ConfigError(OLPError):
 
     @classmethod
     def of(cls, problems: Sequence[tuple[str, str]]) -> ConfigError:
-        """One for all of `problems`, each a message and where."""
+        """One error for all `problems`, each a (message, where) pair."""
         error = cls(*problems[0])
         error.args = ("\n".join(f"{where}: {message}" for message, where in problems),)
         return error
 
 
 class StartError(OLPError):
-    """The server cannot start here: a taken port, a folder that cannot be written."""
+    """The server cannot start: a port in use, a folder that is not writable."""
 
 
 class RequestError(OLPError):
-    """A request that is answered without asking any provider.
+    """A request that is rejected without asking any provider.
 
-    `status` is the HTTP status, `code` the machine-readable reason in the public API's own words,
-    `param` the path of the offending field (`messages[2].content`), or a `Field` where
-    no dialect has found it.
+    `status` is the HTTP status, `code` the public API's error code, `param` the path of the
+    offending field (`messages[2].content`), or a `Field`, which each dialect renames.
     """
 
     def __init__(
@@ -62,5 +60,5 @@ class RequestError(OLPError):
 
 
 def unusable(path: str, reason: str) -> RequestError:
-    """The 400 for what stands at `path` of a request and cannot be used."""
+    """A RequestError 400 for an invalid value at `path` of the request."""
     return RequestError(f"{path}: {reason}", code="invalid_value", param=path)

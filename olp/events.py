@@ -1,8 +1,8 @@
-"""What happens while a request is answered, as a closed union of frozen values.
+"""The events of an answer, as a closed union of frozen dataclasses.
 
-A driver turns a CLI's lines into events, the walk decides which of them may go to the client, and
-a dialect's encoder turns those into bytes. A failure is an event like any other, because the walk
-has to look at it; nothing in this file is an exception.
+A driver turns a CLI's output into events, the walk decides which of them go to the client, and a
+dialect's encoder serialises those. A failure is an event too, not an exception, since the walk must
+handle it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from olp.model import Field
 
 
 class ErrorCode(StrEnum):
-    """Every way an attempt can fail, by the code that clients, headers and logs show."""
+    """Error codes of failed attempts, as shown to clients, in headers and in logs."""
 
     SPAWN_FAILED = "SPAWN_FAILED"
     CLI_NOT_FOUND = "CLI_NOT_FOUND"
@@ -39,7 +39,7 @@ class ErrorCode(StrEnum):
 
 
 class Finish(StrEnum):
-    """Why an answer ended, in the words of the OpenAI API."""
+    """Finish reason, with the values of the OpenAI API."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -49,28 +49,28 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The vendor began to answer. `model` is the id it names itself by, if it does."""
+    """The vendor started to answer. `model` is the id it reports, if any."""
 
     model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of the answer."""
+    """A delta of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A piece of the model's thinking, which is not part of the answer."""
+    """A delta of the model's reasoning, which is not part of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallStarted:
-    """The model begins to call a tool of the client's. `index` counts the answer's calls from 0."""
+    """Start of a call of a client's tool. `index` counts the answer's calls from 0."""
 
     index: int
     id: str
@@ -79,7 +79,7 @@ class CallStarted:
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """A piece of a call's arguments, which together are JSON."""
+    """A delta of a call's arguments, which together are JSON."""
 
     index: int
     text: str
@@ -87,10 +87,10 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One reading of a plan's quota window, as the CLI printed it.
+    """One reading of a plan's quota window, as reported by the CLI.
 
     `used` is a percentage from 0 to 100, `resets_at` epoch seconds. `name` is `five_hour`,
-    `seven_day`, `credits` or the vendor's own; `model` is set where the limit is that model's.
+    `seven_day`, `credits` or the vendor's own; `model` is set for a limit of one model.
     """
 
     name: str
@@ -101,36 +101,49 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Quota readings that came free with an answer."""
+    """Quota readings that a CLI reported, at no cost."""
 
     windows: tuple[Window, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one answer. `input` includes `cached` and `cache_written`; `output` includes
-    `reasoning`. `cost` is in US dollars, as the CLI states it. `estimated` tells that OLP had to
-    guess, since the CLI was ended before it could count. `beyond` is input of further requests to
-    the vendor that led to this answer: for the book, since `input` tells a client how long its
-    conversation has become."""
+    """Tokens of one answer."""
 
     input: int = 0
+    """Tokens of the prompt, `cached` and `cache_written` included: the length of the client's
+    conversation."""
+
     output: int = 0
+    """Tokens of the answer, `reasoning` included."""
+
     cached: int = 0
+    """Tokens read from the vendor's prompt cache."""
+
     cache_written: int = 0
+    """Tokens written to the vendor's prompt cache."""
+
     reasoning: int = 0
+    """Tokens of reasoning."""
+
     cost: float | None = None
+    """US dollars, as stated by the CLI."""
+
     estimated: bool = False
+    """Whether OLP estimated the tokens, since the CLI ended before it reported them."""
+
     beyond: int = 0
+    """Input tokens of the CLI's further requests to the vendor for this answer: for the usage
+    store, not for the client."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
     """The answer is complete, or as complete as it will be.
 
-    `truncated` marks an answer whose CLI died under it: usable, but never kept. `empty` marks one
-    that the model ended by itself without a text, a call or a refusal. `mismatch` tells how the
-    arguments of a call that the client insisted on break their schema.
+    `truncated`: the CLI died before the end; usable, but never cached. `empty`: the model ended
+    without text, call or refusal. `mismatch`: how the arguments of a forced call violate their
+    schema.
     """
 
     finish: Finish = Finish.STOP
@@ -141,32 +154,40 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt is over without a complete answer.
-
-    `detail` is one line for a person, `status` the vendor's HTTP status where one is known,
-    `resets_at` epoch seconds when the vendor will serve again, `model_limit` whether the limit is
-    the model's alone, `request_limit` whether it is of requests like this one alone (nothing is
-    held then), `field` the part of the request that is at fault.
-    `by_model` says that the model's own wish led to it, which any prompt can bring about: the
-    provider is none the worse for it. `living` says that the CLI had not died: what it had said by
-    then is no answer that only lacks its end.
-    """
+    """The attempt ended without a complete answer."""
 
     code: ErrorCode
+
     detail: str
+    """One line for people."""
+
     status: int | None = None
+    """The vendor's HTTP status, if known."""
+
     resets_at: float | None = None
+    """When the vendor will serve again, epoch seconds."""
+
     model_limit: bool = False
+    """Whether the limit is of the model, not of the plan."""
+
     request_limit: bool = False
+    """Whether the limit is only of requests like this one: no hold then."""
+
     field: Field | None = None
+    """The part of the request at fault."""
+
     by_model: bool = False
+    """Whether the model's behaviour caused it, which any prompt can provoke: not counted by the
+    breaker."""
+
     living: bool = False
+    """Whether the CLI was alive: its text so far must not be salvaged as a truncated answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The models that a CLI says it can ask for, its default first, and of how many tokens it says
-    that a model can read them."""
+    """The models that a CLI lists, its default first, and the (model, tokens) context windows that
+    it reports."""
 
     models: tuple[str, ...]
     contexts: tuple[tuple[str, int], ...] = ()
@@ -174,7 +195,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A file made from what a CLI tells, to be kept for its later launches under `name`."""
+    """A file made from a CLI's survey, to be stored under `name` for its later launches."""
 
     name: str
     data: bytes
@@ -182,19 +203,19 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """The CLI tells of how many tokens the model that answers can read them."""
+    """The context window of the answering model in tokens, as reported by the CLI."""
 
     tokens: int
 
 
 Content = Text | CallStarted | CallArguments
-"""What an answer is made of, as far as a client may act on it."""
+"""The parts of an answer that a client may act on."""
 
 Event = Started | Content | Reasoning | Quota | Usage | Reads | Listed | Keep | Done | Failed
 
 
 class TriggerType(StrEnum):
-    """What a failure means for the chain."""
+    """The effect of a failure on the chain."""
 
     HARD = "hard"
     SOFT = "soft"
@@ -205,7 +226,7 @@ class TriggerType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HopRecord:
-    """One hop that failed or was skipped, as the detail header tells it. `hop` counts from 0."""
+    """One hop that failed or was skipped, for the detail header. `hop` counts from 0."""
 
     hop: int
     provider: str
@@ -217,11 +238,11 @@ class HopRecord:
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """The first thing a reader gets of an answer: who gives it, and what was tried before.
+    """The first output of an answer: the hop that answers, and those that failed before it.
 
-    `hops` is the index of the hop that serves. `conversation` is `new`, `replayed` (the CLI was
-    told of the earlier turns) or `live` (its process had them already). `empty` says that nothing
-    follows: no text, no call and no refusal.
+    `hops` is the index of the hop that answers. `conversation` is `new`, `replayed` (the earlier
+    turns were sent to the CLI) or `live` (its process held them). `empty`: no text, call or refusal
+    follows.
     """
 
     provider: str
@@ -235,12 +256,11 @@ class Answering:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The only thing a reader gets when no hop could answer.
+    """The only output when no hop could answer.
 
-    `failed` is what decides over status and code, in a detail that tells of every hop that was
-    looked at. `advice` says in a clause what to do. `exhausted` lists the chain's providers if all
-    of more than one were tried; `retry_after` is in seconds; `retry` says whether the client's own
-    retry makes sense.
+    `failed` determines status and code; its detail covers every hop tried. `advice` is a clause on
+    what to do. `exhausted` lists the chain's providers if all of several were tried; `retry_after`
+    is in seconds; `retry`: whether an automatic retry by the client makes sense.
     """
 
     provider: str

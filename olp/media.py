@@ -1,7 +1,7 @@
-"""Images and files as they come in a request, checked before anything is started for them.
+"""Parses and checks images and files of a request, before a CLI is started.
 
-A vendor refuses a whole conversation for one image whose type is another than it says, so the type
-is told from the bytes.
+The type is detected from the bytes: vendors refuse a whole conversation for one image with a wrong
+media type.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from olp.errors import unusable
 from olp.model import Media, Message
 
 MAX_BYTES = 20 * 1024 * 1024
-"""Of one image or file, unpacked. The vendors' own limits are between 5 and 20 MB."""
+"""Maximum decoded bytes of one image or file. The vendors' own limits are 5 to 20 MB."""
 
 MAX_PIXELS = 50_000_000
-"""Of one image. A CLI unpacks it to at least four bytes a pixel, however small the file is: 400 kB
-of PNG can hold 3.6 billion pixels. A phone's photo has 12 to 50 million."""
+"""Maximum pixels of one image. A CLI decodes it to at least 4 bytes per pixel, however small the
+file is: a PNG of 400 kB can have 3.6 billion pixels. A phone's photo has 12 to 50 million."""
 
 MAX_TOTAL_PIXELS = 200_000_000
-"""Of all images of a request: a hundred screenshots."""
+"""Maximum pixels of all images of a request: about a hundred screenshots."""
 
 _URL = re.compile(r"data:(?P<type>[\w.+/-]*)(?:;[\w.=+-]+)*;base64,", re.IGNORECASE)
 
@@ -42,7 +42,7 @@ _TEXT = ("application/json", "application/xml", "application/yaml", "application
 
 
 def from_data_url(path: str, url: str) -> Media:
-    """The image or file in `url`; RequestError 400 if there is none that can be used."""
+    """The image or file in a data URL. Raises RequestError 400."""
     head = _URL.match(url)
     if head is None:
         told = "it must be a data URL with base64 (data:image/png;base64,…)"
@@ -51,8 +51,8 @@ def from_data_url(path: str, url: str) -> Media:
 
 
 def from_bytes(path: str, data: bytes, told: str) -> Media:
-    """`data` as an image or a file, of the type that it really is. `told` is what its sender says,
-    which matters for what cannot be told from the bytes."""
+    """`data` as an image or a file, with its detected type, else `told`, the type the sender
+    claims. Raises RequestError 400."""
     if not data:
         raise unusable(path, "it is empty")
     if len(data) > MAX_BYTES:
@@ -69,7 +69,7 @@ def from_bytes(path: str, data: bytes, told: str) -> Media:
 
 
 def _pixels(path: str, data: bytes) -> int:
-    """Width times height, as the header tells them; RequestError 400 if that is too much."""
+    """Width times height by the image header. Raises RequestError 400 above MAX_PIXELS."""
     size: tuple[int, int] = imagesize.get(io.BytesIO(data))
     width, height = size
     if width <= 0 or height <= 0:
@@ -81,7 +81,7 @@ def _pixels(path: str, data: bytes) -> int:
 
 
 def check_total(messages: Iterable[Message]) -> None:
-    """RequestError 400 if the images of all `messages` have too many pixels together."""
+    """Raises RequestError 400 if all images together exceed MAX_TOTAL_PIXELS."""
     total = sum(media.pixels for message in messages for media in message.media)
     if total > MAX_TOTAL_PIXELS:
         most = f"at most {MAX_TOTAL_PIXELS // 10**6} million are accepted"
@@ -90,14 +90,14 @@ def check_total(messages: Iterable[Message]) -> None:
 
 
 def image(path: str, media: Media) -> Media:
-    """`media`, which must be an image; RequestError 400 if it is not."""
+    """`media`, if it is an image. Raises RequestError 400."""
     if not media.is_image:
         raise unusable(path, f"it is no image, but {media.media_type or 'of an unknown type'}")
     return media
 
 
 def text_file(path: str, media: Media) -> Media | str:
-    """A file as the model is shown it: one of text becomes text."""
+    """A file in the form sent to the model: a text file becomes text. Raises RequestError 400."""
     if media.is_image or media.media_type == PDF:
         return media
     if not (media.media_type.startswith("text/") or media.media_type in _TEXT):

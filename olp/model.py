@@ -1,7 +1,7 @@
-"""The nouns of OLP: what a client asks for, and what is started to answer it.
+"""The data model: requests, hops and launches.
 
-Everything here is frozen data. A dialect makes a `Request`, a provider turns it into a `Launch`,
-and neither ever sees the other.
+All are frozen dataclasses. A dialect makes a `Request`, a provider turns it into a `Launch`, and
+the two are independent of each other.
 """
 
 from __future__ import annotations
@@ -14,30 +14,27 @@ from enum import StrEnum
 from typing import Any
 
 MAX_HOPS = 3
-"""Hops in a chain. Fixed: every hop can cost quota and a minute of somebody's patience."""
+"""Maximum hops of a chain. Fixed: every hop can cost quota and a minute of waiting."""
 
 CANCELLED = "The call was cancelled: it got no result."
-"""What the model is told of a call whose result the client left out."""
+"""The result that the model gets for a call whose result the client omitted."""
 
 PRIVATE_DIR = "\0private\0"
-"""Stands in argv and environment for the launch's private folder.
+"""Placeholder for the private folder in argv and environment.
 
-A NUL can occur in neither, so no text of a client can ever be taken for it.
+Neither can contain NUL, so client text can never collide with it.
 """
 
 _MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+\[\]/-]{0,126}[A-Za-z0-9\]]|[A-Za-z0-9]")
 
 
 def is_model_id(text: str) -> bool:
-    """Whether `text` can be a vendor's model id, and so may stand in a CLI's argv.
-
-    It cannot begin with a dash, which a CLI would take for a flag.
-    """
+    """Whether `text` is a valid model id and safe in a CLI's argv: no leading dash."""
     return _MODEL_ID.fullmatch(text) is not None and ".." not in text
 
 
 class Role(StrEnum):
-    """Who says a message. `developer` is read as `system`."""
+    """Role of a message. `developer` is mapped to `system`."""
 
     SYSTEM = "system"
     USER = "user"
@@ -47,9 +44,8 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image or a file in a message. `data` is base64, `media_type` such as `image/png`, `pixels`
-    is an image's width times its height. Its `repr`, by which requests are told from one another,
-    has a digest in the place of the data."""
+    """An image or a file in a message. `data` is base64, `pixels` an image's width times height.
+    The `repr`, which is hashed for the identity of requests, has a digest instead of the data."""
 
     media_type: str
     data: str = field(repr=False)
@@ -63,18 +59,18 @@ class Media:
 
     @property
     def is_image(self) -> bool:
-        """Whether it is to be looked at."""
+        """Whether it is an image."""
         return self.media_type.startswith("image/")
 
     @property
     def url(self) -> str:
-        """All of it as a data URL."""
+        """The content as a data URL."""
         return f"data:{self.media_type};base64,{self.data}"
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An image that has yet to be fetched; `path` says where in the request its address stands."""
+    """An image still to be fetched; `path` is the location of `url` in the request."""
 
     url: str
     path: str
@@ -85,7 +81,7 @@ Part = str | Media | Link
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool of the client's that the model wants called. `arguments` is JSON as it was written."""
+    """A call of a client's tool. `arguments` is the JSON text as the model wrote it."""
 
     id: str
     name: str
@@ -96,9 +92,9 @@ class ToolCall:
 class Message:
     """One turn of the conversation.
 
-    `calls` are an assistant's; `answers` is the id of the call whose result a tool's message is,
-    and `cancelled` says that the client gave none. Every call is followed by its result, in the
-    order of the calls: whoever makes a request sees to that.
+    `calls` belong to an assistant message; `answers` is the call id of a tool message, `cancelled`
+    that the client gave no result. Every call is followed by its result, in the order of the calls:
+    the dialects ensure that.
     """
 
     role: Role
@@ -109,7 +105,7 @@ class Message:
 
     @property
     def parts(self) -> tuple[str | Media, ...]:
-        """Its text, images and files, in their order, without what has yet to be fetched."""
+        """Text, images and files in order, without links."""
         return tuple(part for part in self._all if not isinstance(part, Link))
 
     @property
@@ -118,21 +114,21 @@ class Message:
 
     @property
     def text(self) -> str:
-        """Its text alone, joined."""
+        """The text parts, joined by newlines."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(part for part in self.parts if isinstance(part, str))
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """Its images that have yet to be fetched."""
+        """Images still to be fetched."""
         if isinstance(self.content, str):
             return ()
         return tuple(part for part in self._all if isinstance(part, Link))
 
     @property
     def media(self) -> tuple[Media, ...]:
-        """Its images and files."""
+        """Images and files."""
         if isinstance(self.content, str):
             return ()
         return tuple(part for part in self.parts if isinstance(part, Media))
@@ -140,7 +136,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function of the client's. `parameters` is the JSON Schema of its arguments."""
+    """A client's tool. `parameters` is the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -158,7 +154,7 @@ class Field(StrEnum):
 
 
 class Capability(StrEnum):
-    """What a request may need that not every CLI can do."""
+    """Features that a request may need and a CLI may lack."""
 
     TOOLS = "tools"
     IMAGES = "images"
@@ -168,7 +164,7 @@ class Capability(StrEnum):
 
 
 class Effort(StrEnum):
-    """How hard the model should think, in the words of the OpenAI API."""
+    """Reasoning effort, with the values of the OpenAI API."""
 
     NONE = "none"
     MINIMAL = "minimal"
@@ -188,50 +184,64 @@ class JsonFormat:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client asks for, whatever public API it spoke.
-
-    `max_tokens` counts tokens of the answer; `stop` holds strings that end it and are not part of
-    it; `forbid_substitution` keeps only hops of the first hop's model; `ignored` names parameters
-    of the request that no CLI can honour.
-
-    `tools` may be called by the model, and of those named in `must_call` exactly one has to be;
-    without `parallel_calls` it is one call at a time, and with `nameless_calls` the client cannot
-    say which call a result is of.
-    """
+    """A client's request, independent of the public API that it used."""
 
     model: str
+    """Name of a chain or a model."""
+
     messages: tuple[Message, ...]
+
     stream: bool = False
+
     stop: tuple[str, ...] = ()
+    """Strings that end the answer and are not part of it."""
+
     max_tokens: int | None = None
+    """Limit of the answer in tokens."""
+
     effort: Effort | None = None
+
     format: JsonFormat | None = None
+
     tools: tuple[Tool, ...] = ()
+    """Tools that the model may call."""
+
     must_call: tuple[str, ...] = ()
+    """Names of tools of which exactly one must be called."""
+
     parallel_calls: bool = True
+    """Whether several calls at a time are allowed."""
+
     nameless_calls: bool = False
+    """Whether the client's API has no call ids, so that results cannot be matched to calls."""
+
     forbid_substitution: bool = False
+    """Whether only hops of the first hop's model may answer."""
+
     no_cache: bool = False
+
     ignored: tuple[str, ...] = ()
+    """Parameters of the request that no CLI supports."""
 
     @property
     def system(self) -> str:
-        """The system prompt: the leading system messages, a blank line between two."""
+        """The system prompt: the leading system messages, joined by blank lines."""
         return "\n\n".join(m.text for m in self._leading())
 
     @property
     def turns(self) -> tuple[Message, ...]:
-        """The conversation after the system prompt."""
+        """The messages after the system prompt."""
         return self.messages[len(self._leading()) :]
 
     @property
     def asks(self) -> bool:
-        """Whether the assistant is to speak next, and not to go on with what it said."""
+        """Whether the last message is the user's or a tool's, not one for the assistant to
+        continue."""
         return bool(self.messages) and self.messages[-1].role in (Role.USER, Role.TOOL)
 
     @property
     def latest(self) -> tuple[Message, ...]:
-        """What was said since the assistant last spoke."""
+        """The turns after the last assistant message."""
         turns = self.turns
         spoke = [i for i, turn in enumerate(turns) if turn.role is Role.ASSISTANT]
         return turns[spoke[-1] + 1 :] if spoke else turns
@@ -247,7 +257,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One place a request can be answered: a provider and the vendor's model id."""
+    """A provider and the vendor's model id."""
 
     provider: str
     model: str
@@ -266,26 +276,34 @@ class Hop:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a CLI for one request.
-
-    `argv` is complete, the program first. `env` is the whole environment: nothing is inherited.
-    `files` are written into a fresh private folder (0700, each file 0600), whose path replaces
-    `PRIVATE_DIR` in `argv` and `env`. `links` are symbolic links in that folder to files of the
-    user's own (a login); what the CLI wrote in their place is carried back when it has ended.
-    `collect` names files of that folder that are read when the CLI has ended. `grace_s` is how
-    long it may take to end when it is asked to, before it is killed. `socket` names a unix socket
-    in that folder on which OLP listens to the CLI. `leaves` are patterns of what it leaves outside
-    of that folder when it is killed, `{pid}` for the id of its process, `{uid}` for its user's.
-    """
+    """How to start a CLI. It gets a new private folder, whose path replaces `PRIVATE_DIR` in `argv`
+    and `env`."""
 
     argv: tuple[str, ...]
+    """The complete command, the program first."""
+
     env: Mapping[str, str]
+    """The whole environment: nothing is inherited."""
+
     files: Mapping[str, bytes] = field(default_factory=dict)
+    """Files to write into the private folder (mode 0600), by relative path."""
+
     links: Mapping[str, str] = field(default_factory=dict)
+    """Symlinks in the private folder to the user's own files (logins), by relative path; a file
+    that the CLI wrote in their place is copied back after its exit."""
+
     collect: tuple[str, ...] = ()
+    """Files of the private folder to read after the exit."""
+
     grace_s: float = 5.0
+    """Seconds from SIGTERM to SIGKILL."""
+
     socket: str = ""
+    """Name of a unix socket in the private folder on which OLP listens to the CLI, if any."""
+
     leaves: tuple[str, ...] = ()
+    """Glob patterns of files that a killed CLI leaves elsewhere; `{pid}` and `{uid}` are
+    replaced."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
-"""Tells systemd how the server is: ready, reloading, stopping, alive.
+"""sd_notify: reports ready, reloading, stopping and watchdog pings to systemd.
 
-The protocol is one datagram of `NAME=VALUE` lines to the socket that systemd names in the
-environment. Without it nothing is told, so that the server need not know how it was started.
+One datagram of `NAME=VALUE` lines to NOTIFY_SOCKET; does nothing if that is not set.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Mapping
 
 
 class Supervisor:
-    """Whoever started the server and wants to hear of it, as `environ` says."""
+    """The notification socket in `environ`, if any."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "")
@@ -31,18 +30,18 @@ class Supervisor:
         self._tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The server serves nobody new."""
+        """The server accepts no new requests."""
         self._tell("STOPPING=1", "STATUS=letting the running answers end")
 
     def watch(self) -> None:
-        """Say from the event loop that it turns, as often as systemd wants to hear it. A loop
-        that hangs says nothing any more, and is then restarted."""
+        """Send watchdog pings from the event loop, so that systemd restarts a server whose loop
+        hangs."""
         if self._every_s:
             self._tell("WATCHDOG=1")
             self._next = asyncio.get_running_loop().call_later(self._every_s, self.watch)
 
     def unwatch(self) -> None:
-        """Say it no more: the loop is about to end."""
+        """Stop the pings."""
         if self._next is not None:
             self._next.cancel()
 
@@ -52,7 +51,7 @@ class Supervisor:
         address = self._address
         if address.startswith("@"):
             address = "\0" + address[1:]
-        # Nobody there any more is no reason to stop serving.
+        # A missing receiver must not stop the server.
         with (
             contextlib.suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender,
@@ -61,7 +60,7 @@ class Supervisor:
 
 
 def _watchdog_s(environ: Mapping[str, str]) -> float:
-    """Within how many seconds systemd wants a sign of life; 0 if it wants none of this process."""
+    """The watchdog timeout in seconds; 0 if there is none for this process."""
     microseconds = environ.get("WATCHDOG_USEC", "")
     meant = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
     return int(microseconds) / 1e6 if microseconds.isdecimal() and meant else 0.0

@@ -1,8 +1,8 @@
-"""The log: structured JSON lines, one event a line.
+"""Structured logging as JSON lines.
 
-There is no field for a prompt, an answer or a key, and error texts are scrubbed where they arise.
-What concerns one request is written whole. Any other kind of warning is written once a minute at
-most, with how often it came: whoever can cause one could fill the disk with it.
+No field holds a prompt, an answer or a key; error texts are scrubbed at their source. Lines of a
+request are always written. Other warnings are rate-limited per kind to one per minute with a
+count, so that a client cannot fill the disk.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import IO, Any
 LEVELS = ("debug", "info", "warn", "error")
 
 QUIET_S = 60.0
-"""Seconds for which a kind of warning is only counted after it was written."""
+"""Seconds after a warning in which repeats of its kind are only counted."""
 
 LOOK_S = 5.0
-"""How often it is looked whether a count is to be told."""
+"""Seconds between checks for counts to write."""
 
 KINDS = 256
-"""Kinds of warnings that are remembered, the last ones."""
+"""Kinds of warnings that are remembered (LRU)."""
 
 REQUEST = "request_id"
 """The field that binds a log to one request."""
 
 _VARYING = frozenset({REQUEST, "remote"})
-"""Fields that a client chooses: they do not make a warning one of another kind."""
+"""Fields that a client can vary: not part of a warning's kind."""
 
 _encoded = json.JSONEncoder(default=str).encode
 
@@ -42,8 +42,7 @@ Fields = Mapping[str, Any]
 
 
 class Repeats:
-    """Which kinds of warnings were written lately, and how often each came since. Libraries warn
-    from threads of their own."""
+    """Rate limiter of warnings by kind. Thread-safe: libraries log from their own threads."""
 
     def __init__(self, quiet_s: float) -> None:
         self._quiet_s = quiet_s
@@ -52,7 +51,7 @@ class Repeats:
         self._looked_at = 0.0
 
     def quiet(self, line: Fields, now: float) -> bool:
-        """Whether `line` is of a kind that was just written, and so is only counted."""
+        """Whether `line` repeats a kind within `quiet_s`; it is then counted."""
         told = ((k, v) for k, v in line.items() if k not in _VARYING)
         kind = tuple(sorted((k, str(v)) for k, v in told if isinstance(v, str | list | tuple)))
         with self._lock:
@@ -65,9 +64,8 @@ class Repeats:
         return quiet
 
     def due(self, now: float, *, over: bool = False) -> Sequence[Fields]:
-        """The last line of each kind that was only counted for a minute, with how often it came
-        again. To be asked with every line: a count is told as soon as anything is. `over` asks
-        for all of them."""
+        """The last line of each suppressed kind whose quiet time is over, with its count in
+        `times`. Called with every line written; `over` returns all of them."""
         if 0 <= now - self._looked_at < LOOK_S and not over:
             return ()
         self._looked_at = now
@@ -81,8 +79,8 @@ class Repeats:
 
 
 class Log:
-    """Writes to `stream` what is at least of `level`. `bind` makes a log with more fields.
-    `quiet_s` is for how long a kind of warning is only counted after it was written."""
+    """Writes lines of at least `level` to `stream`. `quiet_s` is the rate limit per kind of
+    warning."""
 
     def __init__(
         self,
@@ -101,7 +99,7 @@ class Log:
         self._repeats = repeats or Repeats(quiet_s)
 
     def bind(self, **fields: Any) -> Log:
-        """The same log with `fields` on each of its lines."""
+        """A log that adds `fields` to each line."""
         merged = self.fields | fields
         return Log(
             self._stream,
@@ -112,7 +110,7 @@ class Log:
         )
 
     def write(self, level: str, event: str, **fields: Any) -> None:
-        """One line; fields that are None are left out."""
+        """Write one line; fields that are None are omitted."""
         if LEVELS.index(level) < LEVELS.index(self._level):
             return
         now = self._wall()
@@ -124,7 +122,7 @@ class Log:
             self._put(line, now)
 
     def close(self) -> None:
-        """Tell what was only counted so far."""
+        """Write the pending counts."""
         now = self._wall()
         for counted in self._repeats.due(now, over=True):
             self._put(counted, now)
@@ -136,7 +134,7 @@ class Log:
             self._stream.write(_encoded({"timestamp": at} | kept) + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            # Nobody reads it any more (a closed terminal, a full disk): serving goes on.
+            # A closed terminal or a full disk must not stop the server.
             return
 
     def info(self, event: str, **fields: Any) -> None:
@@ -144,17 +142,17 @@ class Log:
         self.write("info", event, **fields)
 
     def warn(self, event: str, **fields: Any) -> None:
-        """Something that the owner may want to look at."""
+        """An event that may need the owner's attention."""
         self.write("warn", event, **fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        """Something that went wrong."""
+        """An error."""
         self.write("error", event, **fields)
 
 
 def described(error: BaseException) -> str:
-    """An exception for the log: its type and where it arose, never its words, which may quote a
-    prompt (a UnicodeEncodeError shows the whole text)."""
+    """An exception for the log: its type and location, without its message, which may quote a
+    prompt (a UnicodeEncodeError contains the whole text)."""
     at = error.__traceback__
     while at is not None and at.tb_next is not None:
         at = at.tb_next
@@ -170,13 +168,13 @@ _PLACEHOLDER = re.compile(r"%%|%(?:\([^)]*\))?[-#0 +]*[\d*]*(?:\.[\d*]+)?[a-zA-Z
 
 
 def _template(text: str) -> str:
-    """A library's message with its gaps in it."""
+    """A %-format message with its placeholders replaced by `…`."""
     return _PLACEHOLDER.sub(lambda gap: "%" if gap[0] == "%%" else "…", text)
 
 
 class Libraries(logging.Handler):
-    """What the libraries log, as lines of our own log, and only what is safe to write: a template
-    and where the error arose, not the words that were put in."""
+    """Forwards library warnings to the log: only the message template and the location of the
+    error, since arguments may contain content."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)

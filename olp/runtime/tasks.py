@@ -1,4 +1,4 @@
-"""The one place where background tasks begin, so that none is ever lost or forgotten."""
+"""The only module that creates background tasks, so that each is tracked and its error logged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Tasks:
-    """Every task that OLP started and that has not ended."""
+    """All running background tasks."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -25,10 +25,10 @@ class Tasks:
     def spawn(
         self, work: Coroutine[Any, Any, Any], name: str, *, vital: bool = False
     ) -> asyncio.Task[Any]:
-        """Start `work`. Its exception, if it has one, is logged and not lost.
+        """Start `work`; an exception is logged.
 
-        `vital` work ends by itself, within seconds, and a stop of the server waits for it: the
-        killing of a process must not be cancelled half-way.
+        `vital` work ends by itself within seconds and is awaited, not cancelled, at a server stop,
+        such as the killing of a process.
         """
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._running.add(task)
@@ -44,14 +44,14 @@ class Tasks:
             self._log.error("task_failed", task=task.get_name(), error=described(error))
 
     async def drain(self, seconds: float | None) -> bool:
-        """Wait until nothing runs, at most so long if there is a limit; whether that was
-        reached."""
+        """Wait for all tasks, up to `seconds` unless None; True if none is left."""
         if self._running:
             await asyncio.wait(set(self._running), timeout=seconds)
         return not self._running
 
     async def cancel_all(self) -> None:
-        """End everything that still runs, and wait for it and for what that starts to clean up."""
+        """Cancel all tasks but vital ones, and wait for all, including tasks that cleanup
+        starts."""
         while self._running:
             for task in self._running - self._vital:
                 task.cancel()
@@ -72,9 +72,9 @@ async def see_through(task: asyncio.Task[Any]) -> None:
 
 
 async def together(works: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Do several things at the same time; all have ended when this ends, in whatever way.
+    """Run coroutines concurrently; results in order. All have ended on return.
 
-    A group and not `gather`, which when it is cancelled does not wait for what it started.
+    Not `gather`, which does not wait for its tasks when it is cancelled.
     """
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(work) for work in works]

@@ -1,7 +1,7 @@
-"""Kept answers: off by default, since "regenerate" must regenerate.
+"""LRU cache of answers: off by default, since "regenerate" must regenerate.
 
-Only a complete answer is kept, for the caller that asked, under a key made of everything that
-shapes it. The least recently used go first when there are too many or they are too large.
+Only complete answers are cached, per caller, keyed by every part of the request that affects the
+answer. Bounded by count and size.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from olp.config import CacheConfig
 from olp.events import Done, Event, Failed, Finish, Reasoning, Text
 
 EVENT_BYTES = 64
-"""Bytes that an event is reckoned at beside its text."""
+"""Estimated bytes of an event, without its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Kept:
 
 
 class Cache:
-    """`now` is in seconds of one steady clock."""
+    """The cache. `now` is in monotonic seconds."""
 
     def __init__(self, config: CacheConfig) -> None:
         self._config = config
@@ -40,11 +40,11 @@ class Cache:
 
     @property
     def on(self) -> bool:
-        """Whether anything is kept at all."""
+        """Whether caching is enabled."""
         return self._config.ttl_s > 0
 
     def find(self, key: str, now: float) -> Kept | None:
-        """The answer kept under `key`, if it is not too old."""
+        """The answer cached under `key`, unless expired."""
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -55,7 +55,7 @@ class Cache:
         return kept
 
     def keep(self, key: str, model: str, events: Sequence[Event], now: float) -> bool:
-        """Keep an answer if it is complete; whether it was kept."""
+        """Cache an answer if it is complete; True if it was cached."""
         if not self.on or not _complete(events):
             return False
         size = sum(_size(event) for event in events)
@@ -68,14 +68,14 @@ class Cache:
         return True
 
     def adopt(self, config: CacheConfig) -> None:
-        """Go by other bounds from now on. What is kept stays for no longer than it was to."""
+        """Switch to another configuration. Cached answers keep at most their old expiry."""
         self._config = config
         if not self.on:
             self.clear()
         self._fit()
 
     def clear(self) -> None:
-        """Keep nothing of what there is."""
+        """Drop all answers."""
         self._kept.clear()
         self.size = 0
 

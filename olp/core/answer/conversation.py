@@ -1,5 +1,5 @@
-"""Recognises a conversation that goes on: the same caller, model and wishes, and every message of
-before, the last answer included as the client sends it back."""
+"""Conversation keys: recognise a request that continues a conversation, by its caller, hop,
+parameters and all earlier messages, the last answer included."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from olp.model import Hop, Message, Request, Role, ToolCall
 
 
 class ConversationKey:
-    """One request as part of a conversation. It is gone through once, whatever asks how often."""
+    """The conversation keys of one request. The hashes are computed once and cached."""
 
     def __init__(self, caller: str, request: Request) -> None:
         self.caller = caller
@@ -21,19 +21,19 @@ class ConversationKey:
         self._digests: tuple[Any, Any] | None = None
 
     def before(self, hop: Hop) -> str | None:
-        """The conversation that the request goes on with on `hop`; None if it is the beginning of
-        one, or not to be told from another."""
+        """The key of the conversation that the request continues on `hop`; None if it starts one,
+        or is ambiguous."""
         turns, latest = self.request.turns, self.request.latest
         if not latest or len(latest) == len(turns):
             return None
         return _key(self._digest(0), hop, ())
 
     def after(self, hop: Hop, answer: str, calls: Sequence[ToolCall] = ()) -> str:
-        """The conversation as it stands when the request got `answer` and `calls` from `hop`."""
+        """The key of the conversation after `answer` and `calls` from `hop`."""
         return _key(self._digest(1), hop, (Message(Role.ASSISTANT, answer, tuple(calls)),))
 
     def _digest(self, which: int) -> Any:
-        """What stood before the latest turns, and what stands now."""
+        """A copy of the hash before (0) or after (1) the latest turns."""
         if self._digests is None:
             request, count = self.request, len(self.request.turns) - len(self.request.latest)
             shape = (
@@ -60,8 +60,8 @@ def _add(digest: Any, turns: Iterable[Message]) -> None:
 
 
 def _said(turn: Message) -> tuple[object, ...]:
-    """Clients trim an answer's ends before they send it back, and write a call's arguments anew;
-    it is the same answer."""
+    """A turn normalised: clients strip answers and reserialise call arguments before sending them
+    back."""
     if turn.role is Role.ASSISTANT:
         calls = [(call.id, call.name, _canonical(call.arguments)) for call in turn.calls]
         return (turn.role, turn.text.strip(), calls)

@@ -1,4 +1,4 @@
-"""What tells two requests, or two turns of a conversation, from one another: bytes to be hashed."""
+"""Canonical bytes of requests and turns, for hashing."""
 
 from __future__ import annotations
 

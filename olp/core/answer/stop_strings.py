@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 class StopCutter:
-    """Feed it the answer piece by piece; `hit` is the end, and the stop is not part of the text."""
+    """Streaming matcher. After `hit` the answer is over; the stop string is not part of it."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stop for stop in stops if stop)
@@ -34,12 +34,12 @@ class StopCutter:
         return text[: len(text) - keep]
 
     def flush(self) -> str:
-        """What was held back, when no more text will come."""
+        """The held text, at the end of the answer."""
         held, self._held = self._held, ""
         return held
 
     def _could_begin(self, text: str) -> int:
-        """Length of the longest end of `text` that begins a stop string."""
+        """Length of the longest suffix of `text` that is a prefix of a stop string."""
         longest = max(map(len, self._stops)) - 1
         for size in range(min(longest, len(text)), 0, -1):
             if any(stop.startswith(text[-size:]) for stop in self._stops):

@@ -14,16 +14,16 @@ from olp.model import Request
 BYTES_PER_TOKEN = 4
 
 MEDIA_TOKENS = 1000
-"""Tokens that an image or a file is reckoned at."""
+"""Estimated tokens of an image or a file."""
 
 
 def estimate(text: str) -> int:
-    """About how many tokens `text` has; 0 only for no text."""
+    """Estimated tokens of `text`; 0 only for empty text."""
     return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 def asked(request: Request) -> int:
-    """About how many tokens a request has, its tools, calls and images too."""
+    """Estimated tokens of a request, with tools, calls and images."""
     count = sum(estimate(message.text) for message in request.messages)
     count += sum(estimate(call.arguments) for m in request.messages for call in m.calls)
     count += sum(estimate(json.dumps(tool.parameters)) for tool in request.tools)
@@ -31,11 +31,11 @@ def asked(request: Request) -> int:
 
 
 TYPICAL_ANSWER = 1000
-"""Tokens that an answer is reckoned at before it is there."""
+"""Estimated tokens of an answer in advance."""
 
 
 def likely(request: Request) -> int:
-    """About how many tokens a request and its answer will have, as far as can be told before."""
+    """Estimated tokens of a request and its answer, in advance."""
     limit = TYPICAL_ANSWER if request.max_tokens is None else request.max_tokens
     return asked(request) + min(limit, TYPICAL_ANSWER)
 

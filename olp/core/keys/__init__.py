@@ -1,1 +1,1 @@
-"""People's keys: what they permit, what they have used, and how they are written down."""
+"""API keys: permissions, usage, and the file format."""

@@ -27,7 +27,7 @@ KEPT_DAYS = 4
 
 @dataclass(slots=True)
 class DayUsage:
-    """One person's day. `background` of the `requests` were jobs of their client's own."""
+    """One person's usage of a day. `background`: how many of `requests` were background jobs."""
 
     requests: int = 0
     tokens: int = 0
@@ -43,11 +43,11 @@ class KeyUsage:
         self._aside: dict[str, int] = {}
 
     def knows(self, day: str) -> bool:
-        """Whether `day` was begun."""
+        """Whether `day` is loaded."""
         return day in self._days
 
     def begin(self, day: str, counts: Mapping[str, DayUsage]) -> None:
-        """Go on with what was counted on `day` before."""
+        """Load the counts of `day`."""
         self._days[day] = dict(counts)
         while len(self._days) > KEPT_DAYS:
             del self._days[next(iter(self._days))]
@@ -57,18 +57,18 @@ class KeyUsage:
         return self._days.get(day, {}).get(person) or DayUsage()
 
     def in_air(self, person: str) -> int:
-        """How many requests of `person` are being answered."""
+        """How many requests of `person` are in flight."""
         return self._in_air.get(person, 0)
 
     def aside(self, person: str) -> int:
-        """How many tokens are set aside for answers of `person` that are under way."""
+        """How many tokens are reserved for answers of `person` in flight."""
         return self._aside.get(person, 0)
 
     def enter(
         self, person: str, key: Key | None, local: datetime, *, background: bool, tokens: int = 0
     ) -> Reservation:
-        """Let one more request in, which will cost about so many tokens; RequestError 429 or 403 if
-        that is over a limit of `key`."""
+        """Admit a request with an estimated cost in tokens. Raises RequestError 429 or 403 over a
+        limit of `key`."""
         day = local.date().isoformat()
         today = self._days.setdefault(day, {}).setdefault(person, DayUsage())
         if key is not None:
@@ -80,25 +80,25 @@ class KeyUsage:
         return Reservation(self, person, tokens)
 
     def spend(self, day: str, person: str, tokens: int) -> None:
-        """An answer cost so many tokens."""
+        """Add the tokens of an answer."""
         self._days.setdefault(day, {}).setdefault(person, DayUsage()).tokens += tokens
 
     def leave(self, person: str) -> None:
-        """A request is over."""
+        """A request has ended."""
         left = self._in_air.pop(person) - 1
         if left:
             self._in_air[person] = left
 
     def settle(self, person: str, tokens: int) -> None:
-        """So many tokens are not set aside any more."""
+        """Release reserved tokens."""
         left = self._aside.pop(person) - tokens
         if left:
             self._aside[person] = left
 
 
 class Reservation:
-    """A request that was let in; leaving its block ends it. What is set aside for it is settled
-    then, or by the answer that it was handed over to: when that is charged for, or is over."""
+    """An admitted request; leaving its block ends it. Its reserved tokens are released then, or by
+    the answer that it was handed over to, when that is charged or over."""
 
     def __init__(self, ledger: KeyUsage, person: str, tokens: int) -> None:
         self._usage = ledger
@@ -110,11 +110,11 @@ class Reservation:
         return self
 
     def hand_over(self) -> None:
-        """An answer of its own is made for it, which may outlive it."""
+        """Hand the reservation over to an answer, which may outlive the request."""
         self._handed_over = True
 
     def settle(self) -> None:
-        """Nothing is set aside for it any more. A second call does nothing."""
+        """Release the reserved tokens. Idempotent."""
         tokens, self._tokens = self._tokens, 0
         if tokens:
             self._usage.settle(self._person, tokens)

@@ -1,4 +1,4 @@
-"""The keys as text, and the changes that a person can make to them. No file is touched here."""
+"""Serialises keys and applies changes to them. No I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Version(Struct):
 
 
 def read(data: bytes) -> Keys:
-    """The keys in `data`; ValueError with what is wrong with it."""
+    """Parse `data`. Raises ValueError."""
     try:
         version = msgspec.json.decode(data, type=_Version).version
         if version != VERSION:
@@ -54,23 +54,23 @@ def written(keys: Sequence[Key]) -> bytes:
 
 
 def added(keys: Keys, key: Key) -> Keys:
-    """With one more; OLPError if its name is taken. A revoked key does not keep its name."""
+    """Add a key. Raises OLPError if its name is taken; names of revoked keys are free."""
     _check_free(keys, key.name)
     return (*keys, key)
 
 
 def revoked(keys: Keys, name: str, wall: float) -> Keys:
-    """Without the right of `name` to ask; the key stays, so that its user can be told."""
+    """Revoke the key `name`; it stays in the file, so that its user gets a clear error."""
     return _replaced(keys, structs.replace(named(keys, name), revoked_at=wall))
 
 
 def rotated(keys: Keys, name: str, digest: str) -> Keys:
-    """With another token for `name`."""
+    """Replace the token of `name`."""
     return _replaced(keys, structs.replace(named(keys, name), digest=digest))
 
 
 def renamed(keys: Keys, name: str, new: str) -> Keys:
-    """With another name for the same person."""
+    """Rename a key."""
     key = named(keys, name)
     try:
         check_name(new)

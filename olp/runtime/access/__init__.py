@@ -1,1 +1,1 @@
-"""Who asks: the key file, and the people it names with their limits."""
+"""Access control: the key file, and its users with their limits."""

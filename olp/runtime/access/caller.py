@@ -1,4 +1,4 @@
-"""Who asks, and what they may ask for."""
+"""The authenticated caller of a request, and its permissions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from olp.model import Field, Message, Request, Role
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. An owner sees everything, a member what is theirs. What is shared or kept goes by
-    `id`; `key` is None where no key is needed."""
+    """A caller. An owner sees everything, a member only their own. Shared and cached answers are
+    scoped by `id`; `key` is None if none is needed."""
 
     id: str
     name: str
@@ -21,11 +21,11 @@ class Caller:
     key: Key | None = None
 
     def may_ask(self, model: str) -> bool:
-        """Whether `model`, the name of a chain or a model, may be asked for."""
+        """Whether `model` (a chain or a model) is permitted."""
         return self.key is None or self.key.may_ask(model)
 
     def check_model(self, model: str) -> None:
-        """RequestError 403 if `model` may not be asked for."""
+        """Raises RequestError 403 if `model` is not permitted."""
         if self.key is not None and not self.key.may_ask(model):
             raise RequestError(
                 f"This key may ask for {', '.join(self.key.chains)}, and for nothing else.",
@@ -36,8 +36,8 @@ class Caller:
             )
 
     def with_prompt(self, request: Request) -> Request:
-        """`request` with the key's system prompt before everything that the client says. It is a
-        message like any other, and so a part of everything that tells two requests apart."""
+        """`request` with the key's system prompt as the first message, and so as part of the
+        request's identity."""
         if self.key is None or not self.key.system_prompt:
             return request
         prompt = Message(Role.SYSTEM, self.key.system_prompt)
@@ -45,7 +45,7 @@ class Caller:
 
 
 OWNER = Caller("owner", "owner", owner=True)
-"""Whoever asks while no key is needed."""
+"""The caller while no key exists."""
 
 LOCAL = Caller("local", "owner", owner=True)
 """The owner's own commands on this machine."""

@@ -1,7 +1,7 @@
-"""Who asks, what they may ask, and how much of it they have used: the people of this house.
+"""Authentication, limits and usage of the household's users.
 
-As long as no key was ever made, whoever reaches the port is the owner. From the first key on, every
-request needs one.
+While no key was ever made, every client is the owner. From the first key on, every request needs
+one.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from olp.runtime.log import Log
 from olp.runtime.usage.store import UsageStore
 
 RECORD_WAIT_S = 1.0
-"""Seconds that a request with a daily limit waits until it is counted on disk. A disk that is slow
-or full then costs the exactness over a crash, and not the answer."""
+"""Seconds that a request with a daily limit waits for its count to be on disk. On a slow or full
+disk the count may be lost in a crash, but the answer is not."""
 
 HOW = "Send one as `Authorization: Bearer olp_…` or as `x-api-key: olp_…`."
 
 
 class People:
-    """The keys, and what was used with them. `wall` is the time in epoch seconds."""
+    """The keys and their usage. `wall` is in epoch seconds."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class People:
         self._ring = keyring.look()
 
     def accept_local(self, token: str | None) -> None:
-        """The token by which this machine's owner is known without a key, from now on."""
+        """Set the token of the local `olp` commands, which authenticates as owner."""
         self._local = digest_of(token) if token is not None else None
 
     @property
@@ -71,11 +71,10 @@ class People:
         else:
             self._log.info("keys_changed", keys=len(ring.keys))
 
-    # --- who asks ------------------------------------------------------------------------------
+    # --- authentication ------------------------------------------------------------------------
 
     def caller(self, tokens: Sequence[str], ring: Ring) -> Caller:
-        """Who sent `tokens`, by the keys of `ring`; RequestError if nobody may be served with
-        them."""
+        """The caller with `tokens`, by the keys of `ring`. Raises RequestError."""
         if not ring.on:
             return OWNER
         if len(tokens) > 1:
@@ -104,13 +103,13 @@ class People:
         check_standing(key, self._wall())
         return Caller(key.id, key.name, key.owner, key)
 
-    # --- how much ------------------------------------------------------------------------------
+    # --- usage ---------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def admitted(
         self, caller: Caller, background: str | None, request: Request
     ) -> AsyncIterator[Reservation]:
-        """Let one request in, as long as the block runs; RequestError if it is over a limit."""
+        """Admit one request while the block runs. Raises RequestError over a limit."""
         now, key = self._now(), caller.key
         job = background is not None
         tokens = likely(request) if key is not None and key.daily_tokens is not None else 0
@@ -121,34 +120,34 @@ class People:
             yield entry
 
     async def spend(self, person: str, tokens: int) -> None:
-        """An answer for `person`, by the key's id, cost so much. What they are limited in is on
-        disk before the answer's last word goes out."""
+        """Charge `person` (key id). With a daily token limit, it is on disk on return, before the
+        answer's final output is sent."""
         self.note_spent(person, tokens)
         keys = (key for key in self._ring.keys if key.id == person)
         if any(key.daily_tokens is not None for key in keys):
             await self._counted()
 
     def note_spent(self, person: str, tokens: int) -> None:
-        """The same for an answer that nobody waits for any more."""
+        """Charge without waiting for the disk."""
         day = _day(self._now())
         self._usage.spend(day, person, tokens)
         self._store.count_person(day, person, DayUsage(0, tokens, 0))
 
     async def _counted(self) -> None:
-        """Wait until what was counted is on disk."""
+        """Wait until the counts are on disk."""
         await asyncio.wait({asyncio.wrap_future(self._store.written())}, timeout=RECORD_WAIT_S)
 
     def _now(self) -> datetime:
-        """The local time; the ledger is ready for its day."""
+        """The local time; loads the usage of a new day."""
         now = datetime.fromtimestamp(self._wall())
         if not self._usage.knows(_day(now)):
             self._usage.begin(_day(now), self._store.people(_day(now)))
         return now
 
-    # --- what is told --------------------------------------------------------------------------
+    # --- reports -------------------------------------------------------------------------------
 
     def used(self, caller: Caller) -> dict[str, Any]:
-        """What one person has used today, and of what."""
+        """Today's usage of one person, and their limits."""
         count = self._usage.count(_day(self._now()), caller.id)
         key = caller.key
         return {
@@ -160,7 +159,7 @@ class People:
         }
 
     def report(self) -> Mapping[str, Any]:
-        """Everybody, for the owner."""
+        """Usage of all persons, for the owner."""
         ring = self.ring
         active = [key for key in ring.keys if key.state(self._wall()) == "active"]
         everybody = [Caller(key.id, key.name, key.owner, key) for key in active]
@@ -172,7 +171,7 @@ class People:
 
 
 def limits_of(key: Key) -> dict[str, Any]:
-    """What is limited, without what is not."""
+    """The limits that are set."""
     limits = {
         "chains": list(key.chains) or None,
         "daily_requests": key.daily_requests,

@@ -1,7 +1,7 @@
-"""A unix socket on which a CLI asks: one question a connection, a line each way.
+"""A unix socket for tool calls of a CLI: one request per connection, one line each way.
 
-It lies in the private folder of the process, where nobody else can reach it. An answer may come
-long after the question.
+It is in the private folder of the process, which only this user can access. The reply may come long
+after the request.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 MAX_LINE = 64 * 1024 * 1024
-"""Bytes of one question."""
+"""Maximum bytes of one request line."""
 
 
 class CallSocket:
-    """One process's. `on_line` gets each question with the number of its connection."""
+    """The socket of one process. `on_line` gets the connection number and each request line."""
 
     def __init__(self, path: Path, on_line: Callable[[int, str], None]) -> None:
         self._path = path
@@ -26,7 +26,7 @@ class CallSocket:
         self._count = 0
 
     async def open(self) -> None:
-        """Listen; OSError if that is not possible, as with too long a path."""
+        """Listen. Raises OSError, e.g. for too long a path."""
         self._server = await asyncio.start_unix_server(
             self._connected, str(self._path), limit=MAX_LINE
         )
@@ -40,19 +40,19 @@ class CallSocket:
             line = await reader.readline()
             if line.endswith(b"\n"):
                 self._on_line(number, line.decode("utf-8", "replace"))
-                await reader.read()  # until the other side hangs up
+                await reader.read()  # until the peer disconnects
         self._open.pop(number, None)
         writer.close()
 
     def answer(self, number: int, data: bytes) -> None:
-        """Answer a question, if it is still waited for."""
+        """Reply to a request, if its connection is still open."""
         writer = self._open.pop(number, None)
         if writer is not None and not writer.is_closing():
             writer.write(data)
             writer.write_eof()
 
     def close(self) -> None:
-        """Hang up, and listen no more."""
+        """Close all connections and the listener."""
         for writer in self._open.values():
             writer.close()
         self._open.clear()

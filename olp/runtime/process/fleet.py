@@ -1,4 +1,4 @@
-"""The CLIs of this house, ready to be started: providers with their settings and clocks."""
+"""The configured providers, as a factory of workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from olp.runtime.tasks import Tasks
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One CLI that can be asked. `max_concurrent` is its number of slots."""
+    """One configured provider. `max_concurrent` is its number of slots."""
 
     provider: Provider
     context: ProviderContext
@@ -28,8 +28,8 @@ class Member:
 
 
 class Fleet:
-    """Makes workers. `clock` is steady and in seconds; `now` gives the local time; `kept_folder`
-    is where files for later launches are kept."""
+    """Makes workers. `clock` is in monotonic seconds, `now` the local time; `kept_folder` stores
+    files for later launches."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class Fleet:
 
     @property
     def timeouts(self) -> Mapping[str, Timeouts]:
-        """Each provider's clocks."""
+        """Timeouts by provider."""
         return {name: member.timeouts for name, member in self.members.items()}
 
     @property
     def limits(self) -> Mapping[str, int]:
-        """Each provider's number of slots."""
+        """Number of slots by provider."""
         return {name: member.max_concurrent for name, member in self.members.items()}
 
     def worker(self, hop: Hop, request: Request) -> Worker:
@@ -76,8 +76,8 @@ class Fleet:
     def waiting(
         self, provider: str, request: Request | None = None, model: str = ""
     ) -> tuple[Worker, Session] | None:
-        """A worker that is to wait for its request, and its protocol; None if the CLI cannot. One
-        for a `request` that a one-shot cannot answer is made for it."""
+        """A worker to be kept warm and its session, or one for a `request` that needs a session;
+        None if the provider has no sessions."""
         member = self.members[provider]
         made = member.provider.session(member.context, request, model)
         if made is None:
@@ -94,7 +94,7 @@ class Fleet:
         return worker, session
 
     def lacking(self, hop: Hop, request: Request) -> Failed | None:
-        """Why `hop` cannot be asked for this, if it cannot."""
+        """INCAPABLE if `hop` cannot do what `request` needs, else None."""
         member = self.members[hop.provider]
         info = member.provider.info
         if failed := lacking(request, info.title, info.can):
@@ -112,17 +112,17 @@ class Fleet:
         return None
 
     def can(self, hop: Hop) -> Sequence[Capability]:
-        """What a request may need of it."""
+        """The capabilities of `hop`, as configured."""
         member = self.members[hop.provider]
         oneshot = member.context.config.transport == "oneshot"
         return able(member.provider.info.can, oneshot=oneshot)
 
     def context(self, hop: Hop) -> int | None:
-        """The tokens that the owner says its model can read."""
+        """The configured context window of its model in tokens."""
         return self.members[hop.provider].context.config.context.get(hop.model)
 
     def kept(self, provider: str) -> Mapping[str, str]:
-        """The files that the provider's launches are given now, by name."""
+        """Paths of the survey files for the provider's launches, by name."""
         return self.members[provider].context.kept
 
     def now(self) -> datetime:
@@ -130,7 +130,7 @@ class Fleet:
         return self._now()
 
     def surveyors(self, provider: str) -> Sequence[Worker]:
-        """Workers that ask a CLI about itself, at no cost; none if it cannot be asked."""
+        """Workers for the provider's survey, which costs no quota; empty if it has none."""
         member = self.members[provider]
         return [
             Worker(launch, driver, self._folders, self._tasks, self._clock)
@@ -138,7 +138,7 @@ class Fleet:
         ]
 
     def keep(self, provider: str, name: str, data: bytes) -> None:
-        """Keep a file for the provider's later launches; a disk that is full costs only that."""
+        """Store a file for the provider's later launches; an OSError is ignored."""
         member = self.members[provider]
         try:
             path = kept.write(self._kept, member.context.command, name, data)

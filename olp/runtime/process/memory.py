@@ -1,4 +1,4 @@
-"""How much memory a process and its children have in use."""
+"""Memory use of a process tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from olp.runtime.process import child as process
 
 
 def resident_mb(pid: int | None) -> float:
-    """Resident memory of `pid` and of all below it, in MB; 0 for what is gone."""
+    """Resident memory of `pid` and its descendants in MB; 0 if it has exited."""
     if pid is None:
         return 0.0
     if sys.platform != "linux":

@@ -1,8 +1,8 @@
-"""The private folder of one launch: its files, its links to a login, and what is left in it.
+"""The private folder of one launch: its files, and its symlinks to login files.
 
-A CLI may replace a linked login file by a new one instead of writing through the link (a refreshed
-token, written safely, is a rename). What it left in the link's place is carried back to the user's
-own file, so that the new token is not lost with the folder.
+A CLI may replace a symlinked login file instead of writing through the link (a token refresh that
+renames a new file into place). Such a file is copied back to the user's own, so that the new token
+is not lost with the folder.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from olp.model import PRIVATE_DIR, Launch
 from olp.runtime.process.removal import remove
 
 DYING_S = 3.0
-"""Seconds that the rest of a killed process group may take to be gone."""
+"""Seconds that the rest of a killed process group may take to exit."""
 
 LOGIN_LIMIT = 1024 * 1024
-"""Bytes of a login that is carried back."""
+"""Maximum bytes of a login file that is copied back."""
 
 COLLECT_LIMIT = 16 * 1024 * 1024
-"""Bytes of a collected file that are read."""
+"""Bytes read of a collected file."""
 
 
 class PrivateFolder:
@@ -51,7 +51,8 @@ class PrivateFolder:
                 self._inside(name)
 
     def _inside(self, name: str) -> Path:
-        """Where `name` is, its folders made one by one: `parents=True` would make them for all."""
+        """The path of `name`; parents are created one by one, since `parents=True` ignores the
+        mode for them."""
         folder = self.path
         for part in Path(name).parts[:-1]:
             folder = folder / part
@@ -70,13 +71,13 @@ class PrivateFolder:
         }
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file, in the place of one of that name; OSError if that is not possible."""
+        """Write a file, replacing one of that name. Raises OSError."""
         path = self._inside(name)
         path.unlink(missing_ok=True)
         _write_private(path, data)
 
     def collect(self) -> Mapping[str, bytes]:
-        """The files that the launch wanted back, as far as they are there."""
+        """The contents of the launch's `collect` files that exist, by name."""
         found: dict[str, bytes] = {}
         for name in self._launch.collect:
             with contextlib.suppress(OSError), (self.path / name).open("rb") as file:
@@ -84,7 +85,7 @@ class PrivateFolder:
         return found
 
     def close(self) -> None:
-        """Carry a new login back, and remove the folder."""
+        """Copy new login files back, and remove the folder."""
         for name, target in self._launch.links.items():
             path = self.path / name
             if _is_login(path):
@@ -93,7 +94,7 @@ class PrivateFolder:
 
 
 def sweep(patterns: Sequence[str], pid: int) -> None:
-    """Remove what a process that is gone has left outside of its folder."""
+    """Remove files that the exited process `pid` left outside of its folder."""
     for pattern in patterns:
         path = Path(pattern.replace("{pid}", str(pid)).replace("{uid}", str(os.getuid())))
         with contextlib.suppress(OSError):
@@ -102,7 +103,7 @@ def sweep(patterns: Sequence[str], pid: int) -> None:
 
 
 def _is_login(path: Path) -> bool:
-    """Whether what is there could be one: whatever else a CLI has put there stays here."""
+    """Whether `path` can be a login file: a regular file of at most LOGIN_LIMIT bytes."""
     try:
         found = path.lstat()
     except OSError:
@@ -111,7 +112,7 @@ def _is_login(path: Path) -> bool:
 
 
 def _remove_dying(folder: Path) -> None:
-    """Remove it, also if what was killed with its CLI still writes there as it dies."""
+    """Remove it, retrying while killed processes still write there."""
     until = time.monotonic() + DYING_S
     while not remove(folder) and time.monotonic() < until:
         time.sleep(0.02)
@@ -124,12 +125,10 @@ def _write_private(path: Path, data: bytes) -> None:
 
 
 def _carry_back(path: Path, target: Path) -> None:
-    """Put the file `path` in place of `target`, unless that is newer, in one step: a reader sees
-    the old or the new one and never a half.
+    """Atomically replace `target` by the file `path`, unless `target` is newer.
 
-    Several processes may have got a new token at the same time, and each would take the others'
-    for its own work. So they go one after another, and a file keeps the time at which its CLI
-    wrote it, by which the newest wins.
+    Several processes may have refreshed the token at the same time. They are serialised by a lock,
+    and files keep their mtime, so that the newest wins.
     """
     with contextlib.suppress(OSError):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

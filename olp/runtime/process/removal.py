@@ -1,8 +1,8 @@
-"""Removes what a CLI left, whatever that is: it never recurses and never raises.
+"""Removes any files a CLI left; never recurses, never raises.
 
-A model that got hold of a tool, or a CLI that has gone mad, may leave folders nested by thousands,
-folders without rights, or names that are no text. A removal that gives up on them would stop the
-next start of the server, and would let other people's CLIs see them until then.
+A model with a tool, or a broken CLI, may leave thousands of nested folders, folders without
+permissions, or names that are not UTF-8. A failed removal would block the next start of the server
+and expose the files to other users' requests until then.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove(path: Path) -> bool:
-    """Remove `path`, a folder or anything else; whether it is gone. A link is removed and not
-    followed."""
+    """Remove a file or a folder; True if it is gone. Symlinks are not followed."""
     empty(path)
     for take in (os.rmdir, os.unlink):
         with contextlib.suppress(OSError):
@@ -27,7 +26,7 @@ def remove(path: Path) -> bool:
 
 
 def empty(folder: Path) -> bool:
-    """Remove everything in `folder`; whether nothing is left."""
+    """Remove everything in `folder`; True if nothing is left."""
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return False
@@ -44,8 +43,8 @@ def empty(folder: Path) -> bool:
 
 
 def _emptied(top: int) -> bool:
-    """Folders inside folders are lifted to `top` one after the other, so that no path is ever long
-    and no more than two folders are ever open."""
+    """Moves nested folders up to `top` one by one, so that no path gets long and at most two
+    folders are open."""
     waiting = _cleared(top, top)
     while waiting:
         name = waiting.pop()
@@ -60,7 +59,8 @@ def _emptied(top: int) -> bool:
 
 
 def _cleared(folder: int, top: int) -> list[bytes]:
-    """Remove the files of `folder`; its own folders, by the names that they now have in `top`."""
+    """Remove the files of `folder`; returns its subfolders by their names in `top`, after the
+    move."""
     found = []
     for name in map(os.fsencode, os.listdir(folder)):
         try:
@@ -70,7 +70,7 @@ def _cleared(folder: int, top: int) -> list[bytes]:
             lifted = name if folder == top else f"lifted-{secrets.token_hex(8)}".encode()
         with contextlib.suppress(OSError):
             if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
-                continue  # a link, whose target is not ours to touch
+                continue  # not a folder, and it could not be unlinked
             os.chmod(name, 0o700, dir_fd=folder)  # else it could be neither read nor moved
             if folder != top:
                 os.rename(name, lifted, src_dir_fd=folder, dst_dir_fd=top)

@@ -1,6 +1,6 @@
-"""Files that are made once from what a CLI tells of itself, and used by its later launches.
+"""Files made from a CLI's survey and used by its later launches.
 
-They belong to one very program: a new version of the CLI finds nothing kept and is asked again.
+Keyed by command, mtime and size of the program, so that a new version of the CLI is surveyed again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _folder(base: Path, command: Sequence[str]) -> Path:
 
 
 def find(base: Path, command: Sequence[str]) -> Mapping[str, str]:
-    """The paths of what is kept for the program of `command`, by name."""
+    """The paths of the files kept for the program of `command`, by name."""
     folder = _folder(base, command)
     if not folder.is_dir():
         return {}
@@ -31,7 +31,7 @@ def find(base: Path, command: Sequence[str]) -> Mapping[str, str]:
 
 
 def write(base: Path, command: Sequence[str], name: str, data: bytes) -> Path:
-    """Keep `data`; a reader sees the old file or the new one. OSError if it cannot be written."""
+    """Store `data` atomically; returns the path. Raises OSError."""
     folder = _folder(base, command)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return files.replace(folder / name, data)

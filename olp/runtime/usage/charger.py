@@ -1,7 +1,6 @@
-"""Counts what an answer costs the person who asked, on its way to them.
+"""Charges the tokens of an answer to its caller, as the outputs pass through.
 
-It is counted before the last word goes out: the next request of somebody who waits for that word
-finds it counted.
+Charged before the final output is sent, so that the caller's next request sees it.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ Send = Callable[[Sequence[Output]], Awaitable[None]]
 
 
 class ChargedKey(Protocol):
-    """Who is charged."""
+    """Where usage is charged."""
 
     async def spend(self, person: str, tokens: int) -> None:
-        """Charge, and come back when that is safe."""
+        """Charge; returns when it is stored."""
 
     def note_spent(self, person: str, tokens: int) -> None:
-        """Charge, and go on."""
+        """Charge without waiting for the store."""
 
 
 class UsageCharger:
-    """One answer. `send` stands in front of the `to` that it passes all outputs to; `settle` gives
-    free what was set aside for the answer, as soon as it is charged for."""
+    """Charges one answer. `send` wraps `to` and passes all outputs on; `settle` releases the
+    answer's token reservation once it is charged."""
 
     def __init__(
         self,
@@ -58,12 +57,12 @@ class UsageCharger:
         self._due = False
 
     async def send(self, outputs: Sequence[Output]) -> None:
-        """Look at the outputs, and pass them on."""
+        """Count the outputs, and pass them on."""
         over = False
         for output in outputs:
             match output:
                 case Answering(cache=cache):
-                    self._due = cache != "hit"  # what was kept costs nothing
+                    self._due = cache != "hit"  # a cached answer costs nothing
                 case Text(text) | Reasoning(text) | CallArguments(_, text):
                     self._told += len(text.encode("utf-8", "replace"))
                 case Usage():
@@ -71,15 +70,15 @@ class UsageCharger:
                 case Done() | Failed() | Refused():
                     over = True
         if over:
-            self._settle()  # and charge, with nothing between the two
+            self._settle()  # no await between this and the charge
         if over and self._due:
             self._due = False
             await self._charged.spend(self._person, self._tokens())
         await self._to(outputs)
 
     def close(self) -> None:
-        """The answer is over. One that was left in its middle has cost something too, or leaving
-        just before the end would be the way around a limit; what it cost is then an estimate."""
+        """End of the answer. An aborted one is charged an estimate, or disconnecting just before
+        the end would evade the limits."""
         self._settle()
         if self._due:
             self._due = False

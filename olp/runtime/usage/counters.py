@@ -1,8 +1,7 @@
-"""Counts since the start, for /metrics.
+"""Counters since the start, for /metrics.
 
-Plain numbers, so that nothing is loaded and hardly anything is done for it as long as nobody asks.
-What they are counted by is bounded: providers that exist, models that are known here (every other
-one is `other`), OLP's own codes, and the persons of the house.
+Plain numbers, so that metrics cost next to nothing unless they are scraped. Label cardinality is
+bounded: configured providers, known models (else `other`), OLP's error codes, and persons.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from olp.model import Hop
 from olp.runtime.usage.entries import RequestRow
 
 FIRST_S = (0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 240)
-"""Upper bounds in seconds: from a warm process that answers at once to one that thinks long."""
+"""Bucket bounds in seconds, from an immediate answer of a warm process to long reasoning."""
 
 TOTAL_S = (0.5, 1, 2, 5, 10, 20, 30, 60, 120, 240, 480, 600)
 
@@ -26,7 +25,7 @@ Knows = Callable[[Hop], bool]
 
 @dataclass(slots=True)
 class Histogram:
-    """How many values were at most each bound, and their sum. The last bound is infinity."""
+    """A histogram; the last bucket is +Inf."""
 
     bounds: Sequence[float]
     counts: list[int] = field(init=False)
@@ -36,14 +35,14 @@ class Histogram:
         self.counts = [0] * (len(self.bounds) + 1)
 
     def note(self, value: float) -> None:
-        """One more value."""
+        """Record one value."""
         index = next((i for i, b in enumerate(self.bounds) if value <= b), len(self.bounds))
         self.counts[index] += 1
         self.sum += value
 
 
 class Counters:
-    """`knows` says whether a hop's model is one of the house's own."""
+    """`knows` tells whether a hop's model is known, and so may be a label."""
 
     def __init__(self) -> None:
         self.knows: Knows = lambda hop: False
@@ -59,11 +58,11 @@ class Counters:
         self.total: dict[str, Histogram] = {}
 
     def hop(self, hop: Hop, code: str, trigger: str) -> None:
-        """One hop of one request came to its end, or was passed over."""
+        """Count the end of one hop of a request, skipped hops included."""
         self.hops[hop.provider, self._model(hop), code, trigger] += 1
 
     def request(self, row: RequestRow, hop: Hop | None, person: str) -> None:
-        """One request is over; `hop` is where it was on its way."""
+        """Count a finished request; `hop` is the one that answered, or the last one tried."""
         provider = hop.provider if hop else "none"
         model = self._model(hop) if hop else "none"
         self.requests[provider, model, row.outcome, row.code or "OK", person] += 1

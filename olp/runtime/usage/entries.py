@@ -1,4 +1,4 @@
-"""What the record is made of; a line of the book is one request of a client, without its words."""
+"""The entries of the usage store. A request log row is one client request, without content."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from olp.core.keys.key_usage import DayUsage
 
 
 class Outcome(StrEnum):
-    """How a request ended for the one who made it."""
+    """How a request ended for its client."""
 
     ANSWERED = "answered"
-    """Whole, as far as it was asked for: cut at the client's own limit is whole."""
+    """Complete, or cut at the client's own `max_tokens`."""
     TRUNCATED = "truncated"
-    """The CLI died under it; what had come was given, and said to be cut."""
+    """The CLI died; the partial answer was sent, marked as truncated."""
     BROKE_OFF = "broke_off"
     """It ended with an error after its first byte."""
     FAILED = "failed"
     """No hop could answer."""
     REFUSED = "refused"
-    """No hop was asked: over a limit, or not a proper request."""
+    """No hop was asked: over a limit, or an invalid request."""
     LEFT = "left"
-    """The client hung up."""
+    """The client disconnected."""
     INTERRUPTED = "interrupted"
-    """The server ended under it."""
+    """The server stopped or crashed."""
     ERROR = "error"
-    """OLP's own mistake."""
+    """A bug in OLP."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestInFlight:
-    """A request that is being answered by the run of the server with the id `run`."""
+    """A request in flight in the server run with the id `run`."""
 
     id: str
     run: str
@@ -47,13 +47,13 @@ class RequestInFlight:
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """A request that is over. The names are those of the columns.
+    """A finished request. The field names are those of the columns.
 
     `at` is its arrival in epoch seconds and `day` the local date of that; `person` is the id of a
-    key. `codes` names each hop that failed or was skipped: `claude/sonnet=RATE_LIMITED`, with
-    blanks between. `cache` is `hit`, `miss`, `bypass`, or `shared` for one of several identical
-    requests that had one answer: its tokens are in the line of one of them. `code` is the error
-    that the client was told. Tokens are as in `Usage`; `estimated` and `stream` are 0 or 1.
+    key. `codes` lists the failed or skipped hops, as `claude/sonnet=RATE_LIMITED`, separated by
+    blanks. `cache` is `hit`, `miss`, `bypass`, or `shared` for one of several requests with a
+    shared answer, whose tokens are in the row of only one of them. `code` is the error code sent to
+    the client. Tokens are as in `Usage`; `estimated` and `stream` are 0 or 1.
     """
 
     id: str
@@ -86,8 +86,8 @@ class RequestRow:
 
 
 class RequestEnded(NamedTuple):
-    """A request that is over, of a person who is called `name` now. `hop` is the model as the chain
-    has it, where one answered and calls itself otherwise."""
+    """A finished request and the current `name` of its person. `hop` is the chain's name of the
+    answering model, if the model id differs."""
 
     row: RequestRow
     name: str
@@ -95,14 +95,14 @@ class RequestEnded(NamedTuple):
 
 
 class ProviderAsked(NamedTuple):
-    """One more request went to `provider` on `day`."""
+    """One request to `provider` on `day`."""
 
     day: str
     provider: str
 
 
 class KeyUsed(NamedTuple):
-    """A person, by the id of their key, used so much more on `day`."""
+    """Usage to add to a person (key id) on `day`."""
 
     day: str
     person: str
@@ -110,7 +110,7 @@ class KeyUsed(NamedTuple):
 
 
 class TraceEnded(NamedTuple):
-    """An answer that requests shared is over, and this is its trace, as JSON."""
+    """The trace of a finished answer, as JSON."""
 
     id: str
     at: float

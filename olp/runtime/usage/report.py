@@ -1,7 +1,7 @@
-"""Reads the book: who used how much, and the requests one by one.
+"""Usage reports from the request log: totals by group, and single requests.
 
-Whole days come from the sums that the record keeps as it goes; only a day of which a part is asked
-for is added up from its requests. So the answer takes milliseconds however large the book is.
+Whole days come from the pre-aggregated `sums` table; only partial days are summed from their
+requests. So a report takes milliseconds however large the log is.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ By = Literal["person", "provider", "model", "day"]
 BY: Sequence[By] = get_args(By)
 
 SINCE = "7d"
-"""Where nobody says since when."""
+"""Default start of the time range."""
 
 
 @dataclass(slots=True)
 class Totals:
-    """What several requests came to. `gone` hung up; `fallbacks` were answered by a later hop;
-    `costed` are those whose CLI stated a cost, `began` those that had a first content, after
-    `first_ms` in all; `estimated` are those whose tokens OLP had to guess."""
+    """Totals of several requests. `gone`: the client disconnected; `fallbacks`: answered by a later
+    hop; `costed`: the CLI stated a cost; `began`: had a first content, after `first_ms` in total;
+    `estimated`: the tokens are OLP's estimate."""
 
     requests: int = 0
     answered: int = 0
@@ -52,12 +52,12 @@ class Totals:
     bytes_out: int = 0
 
     def add(self, other: Totals) -> None:
-        """The other one too."""
+        """Add `other` to this."""
         for name in COLUMNS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def told(self) -> dict[str, Any]:
-        """For JSON: averages in place of what only makes averages."""
+        """As JSON, with averages instead of the sums they are computed from."""
         tried = self.requests - self.refused
         failed = tried - self.answered - self.gone
         return {
@@ -87,14 +87,14 @@ FROM_ROWS = {
     "first_ms": "ifnull(sum(first_ms), 0)",
     "began": "count(first_ms)",
 }
-"""How a column of the sums is made from requests, where it is not simply their sum."""
+"""SQL for the columns of `sums` that are not the plain sum of a request column."""
 
 Names = Mapping[str, str]
-"""What each person is called, by the id of their key."""
+"""Names of persons by key id."""
 
 
 class UsageReport:
-    """The book in `record`. `names` go before the names under which people last asked."""
+    """Reports from `store`. `names` override the last names stored with requests."""
 
     def __init__(
         self, store: UsageStore, names: Names | None = None, wall: Callable[[], float] = time.time
@@ -106,22 +106,22 @@ class UsageReport:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing could be read, if that is so."""
+        """Why the store cannot be read, if so."""
         return self._store.problem
 
     def name(self, person: str) -> str:
-        """What the person with this id is called."""
+        """The name of the person with this id."""
         return self._names.get(person, person)
 
     def ids(self, name: str) -> list[str]:
-        """The ids of everybody who is called `name`: somebody may have had several keys."""
+        """The ids with this name: one person may have had several keys."""
         return [key for key, called in self._names.items() if called.lower() == name.lower()]
 
     def known(self) -> Sequence[str]:
-        """Everybody's name, each once."""
+        """All names, sorted, each once."""
         return sorted(set(self._names.values()))
 
-    # --- how much ------------------------------------------------------------------------------
+    # --- totals --------------------------------------------------------------------------------
 
     def usage(
         self, by: By, when: TimeRange, persons: Collection[str] | None = None
@@ -138,7 +138,7 @@ class UsageReport:
         return dict(sorted(found.items(), key=lambda item: -item[1].requests))
 
     def _models(self) -> Mapping[tuple[str, str], str]:
-        """What each model is really called, by provider and by the name that chains have for it."""
+        """The full model ids, by provider and the name used in chains."""
         rows = self._store.read("SELECT provider, name, model FROM models")
         return {(str(row[0]), str(row[1])): str(row[2]) for row in rows}
 
@@ -175,7 +175,7 @@ class UsageReport:
             "total": total.told(),
         }
 
-    # --- one by one ----------------------------------------------------------------------------
+    # --- single requests -----------------------------------------------------------------------
 
     def requests(
         self,
@@ -187,9 +187,9 @@ class UsageReport:
         in_vain: bool = False,
         request_id: str | None = None,
     ) -> list[dict[str, Any]]:
-        """The newest `limit` of them, in the order in which they ended, each with its `number` and
-        the person's `name`. `after` is the number of one that is known; `in_vain` leaves out what
-        went well, was refused or was left."""
+        """The newest `limit` requests in the order of their ends, each with `number` and the
+        person's `name`. `after`: only numbers above it; `in_vain`: only failed ones (not answered,
+        refused or left)."""
         who, values = _among(persons)
         wanted = "number > :after" if after is not None else "1"
         values["after"] = after
@@ -215,7 +215,7 @@ class UsageReport:
         return [{**row, "name": self.name(row["person"])} for row in found]
 
     def last_number(self) -> int:
-        """Of the request that ended last; 0 if there is none."""
+        """Number of the request that ended last; 0 if there is none."""
         rows = self._store.read("SELECT ifnull(max(number), 0) FROM requests")
         return int(rows[0][0]) if rows else 0
 
@@ -223,8 +223,8 @@ class UsageReport:
 def usage_for(
     caller: Caller, query: Mapping[str, str], store: UsageStore, names: Names
 ) -> dict[str, Any]:
-    """What `caller` may know: an owner of everybody or of the `person` asked for, a member of
-    themselves. RequestError 400 says what is wrong with `query`."""
+    """The report that `caller` may see: an owner everybody's or that of `person`, a member their
+    own. Raises RequestError 400 for an invalid `query`."""
     report = UsageReport(store, names)
     by = next((name for name in BY if name == query.get("by", "person")), None)
     if by is None:
@@ -250,7 +250,7 @@ def _among(persons: Collection[str] | None) -> tuple[str, dict[str, Any]]:
 
 
 def _pieces(when: TimeRange) -> Iterable[tuple[str, str, dict[str, Any]]]:
-    """The span as tables to read, each with its condition: whole days, and parts of days."""
+    """The time range as tables with conditions: `sums` for whole days, `requests` for the rest."""
     since, until = when.since, when.until
     first = _edge(since)
     last = _edge(until)
@@ -272,5 +272,5 @@ def _pieces(when: TimeRange) -> Iterable[tuple[str, str, dict[str, Any]]]:
 
 
 def _edge(moment: datetime | None) -> bool:
-    """Whether a day is cut in two there."""
+    """Whether `moment` is inside a day, not at midnight."""
     return moment is not None and moment.time() != datetime.min.time()

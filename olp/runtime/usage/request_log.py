@@ -27,11 +27,11 @@ from olp.runtime.usage.trace import RequestTrace
 Clock = Callable[[], float]
 
 _OWN_ENDS = {"server_stopping": Outcome.INTERRUPTED, "internal_error": Outcome.ERROR}
-"""Errors that a client is told and that are not its own doing."""
+"""Errors sent to a client that are not its own fault."""
 
 
 class RequestLog:
-    """All visits of one server. `clock` is steady, `wall` is the time in epoch seconds."""
+    """All requests of one server. `clock` is monotonic, `wall` in epoch seconds."""
 
     def __init__(self, store: UsageStore, clock: Clock, wall: Clock) -> None:
         self.counters = Counters()
@@ -41,16 +41,16 @@ class RequestLog:
         self._visits: dict[str, RequestEntry] = {}
 
     def entry(self, request_id: str, caller: Caller, dialect: str) -> RequestEntry:
-        """A new one, to be entered."""
+        """A new entry, to be used as a context manager."""
         return RequestEntry(self, request_id, caller, dialect, self._clock(), self._wall())
 
     def live(self) -> list[dict[str, Any]]:
-        """The requests that are being answered, the oldest first."""
+        """The requests in flight, the oldest first."""
         now = self._clock()
         return [entry.told_of(now) for entry in self._visits.values()]
 
     def begin(self, entry: RequestEntry, row: RequestInFlight) -> None:
-        """A visit is let in."""
+        """A request was admitted."""
         self._visits[entry.id] = entry
         self._store.begun(row)
 
@@ -60,7 +60,7 @@ class RequestLog:
         return self._store.run
 
     def end(self, entry: RequestEntry, error: BaseException | None) -> None:
-        """A visit is over."""
+        """A request has ended."""
         self._visits.pop(entry.id, None)
         row = entry.row(self._clock(), error)
         self.counters.request(row, entry.hop, entry.caller.name)
@@ -68,7 +68,7 @@ class RequestLog:
 
 
 class RequestEntry:
-    """One request of `caller`. What the server learns of it is set as it learns it."""
+    """One request of `caller`. The server sets its attributes as they become known."""
 
     def __init__(
         self,
@@ -108,10 +108,10 @@ class RequestEntry:
     ) -> None:
         self._book.end(self, error)
 
-    # --- on its way ----------------------------------------------------------------------------
+    # --- in flight -----------------------------------------------------------------------------
 
     def joined(self, request: Request, background: str | None, trace: RequestTrace) -> None:
-        """It is within all limits, and waits for the answer that `trace` is of."""
+        """The request is within all limits, and waits for the answer of `trace`."""
         self._request, self._background, self._trace = request, background or "", trace
         trace.aboard += 1
         row = RequestInFlight(
@@ -121,7 +121,7 @@ class RequestEntry:
         self._book.begin(self, row)
 
     def told(self, outputs: Sequence[Output], now: float) -> None:
-        """What its client is told next."""
+        """Record the next outputs for its client."""
         for output in outputs:
             match output:
                 case Answering():
@@ -133,7 +133,7 @@ class RequestEntry:
 
     @property
     def hop(self) -> Hop | None:
-        """Where it is on its way, by the chain's own names."""
+        """The hop that answers, or the last one tried, by the chain's names."""
         if isinstance(self._end, Refused):
             return Hop(self._end.provider, self._end.model)
         place = self._trace.at_hop if self._trace else None
@@ -141,14 +141,14 @@ class RequestEntry:
 
     @property
     def also_called(self) -> str:
-        """What the chain calls the model that answered, if that calls itself otherwise."""
+        """The chain's name of the answering model, if the reported id differs; else empty."""
         hop, head = self.hop, self._head
         if hop is None or head is None or hop.provider != head.provider:
             return ""
         return hop.model if hop.model != head.model else ""
 
     def told_of(self, now: float) -> dict[str, Any]:
-        """It, for somebody who watches."""
+        """The request as JSON, for the live view."""
         hop = self.hop
         return {
             "request_id": self.id,
@@ -164,7 +164,7 @@ class RequestEntry:
     # --- at its end ----------------------------------------------------------------------------
 
     def row(self, now: float, error: BaseException | None) -> RequestRow:
-        """The line for the book. `error` is what its handler ended with. To be called once."""
+        """The row for the request log. `error` is the handler's exception. Call it once."""
         outcome, status, code = self._how_it_ended(error)
         hops, provider, model = self._by_whom()
         shared = self._left_others()
@@ -204,7 +204,7 @@ class RequestEntry:
 
     @property
     def _model_asked(self) -> str:
-        """What a client wrote there may be anything, and only a model's name may be kept."""
+        """The requested model, or `?` if it is no valid model id: it could be any text."""
         return self.asked if is_model_id(self.asked) else "?" if self.asked else ""
 
     def _prompt(self) -> int:
@@ -212,7 +212,8 @@ class RequestEntry:
         return asked(self._request)
 
     def _left_others(self) -> bool:
-        """Leave the flight; whether others are still aboard. The last one carries its cost."""
+        """Leave the shared answer; True if others still read it. The last one carries its
+        usage."""
         if self._trace is None:
             return False
         self._trace.aboard -= 1

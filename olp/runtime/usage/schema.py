@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 LOCK_WAIT_S = 5.0
-"""How long one try waits for another program that holds the file."""
+"""Seconds that one attempt waits for a lock of another process."""
 
 _FIRST = (
     """CREATE TABLE IF NOT EXISTS stories (
@@ -30,11 +30,11 @@ _FIRST = (
         PRIMARY KEY (day, person)
     )""",
 )
-"""Files without a number have some of this: they are from before there were numbers."""
+"""Unversioned files (user_version 0) have some of these tables."""
 
-# `day` is the local date. `person` is the id of a key: its name may change, and stands in `names`.
-# `sums` is kept by a trigger, in the transaction of the request itself, so that the two can never
-# differ; a million requests are then summed up by reading a few hundred lines.
+# `day` is the local date. `person` is a key id; its current name is in `names`. `sums` is kept by a
+# trigger in the request's own transaction, so that the two never differ; a million requests are
+# then summed by reading a few hundred rows.
 _BOOK = (
     """CREATE TABLE requests (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -97,8 +97,8 @@ _BOOK = (
     END""",
 )
 
-# A chain says `sonnet`, and the CLI that answers calls it by its full id. What fails is written
-# down as the chain has it, so this is what brings the two together.
+# A chain says `sonnet`, while an answer has the full model id. Failures are stored by the chain's
+# name; this table maps it to the id.
 _MODELS = (
     """CREATE TABLE models (
         provider TEXT NOT NULL, name TEXT NOT NULL, model TEXT NOT NULL,
@@ -111,11 +111,11 @@ VERSION = len(STEPS)
 
 
 class NewerFile(sqlite3.DatabaseError):
-    """The file is from a newer OLP than this one."""
+    """The file is from a newer version of OLP."""
 
 
 def version_of(db: sqlite3.Connection) -> int:
-    """How many steps the file has seen; NewerFile if they are more than are known here."""
+    """The file's schema version. Raises NewerFile if it is above VERSION."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > VERSION:
         raise NewerFile(
@@ -126,7 +126,7 @@ def version_of(db: sqlite3.Connection) -> int:
 
 
 def opened_to_write(path: Path) -> sqlite3.Connection:
-    """The file at `path`, made or brought to the present shape where it has to be."""
+    """Open the file at `path`; create or migrate it if needed."""
     if not path.exists():
         path.touch(mode=0o600)
     db = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None)
@@ -143,7 +143,7 @@ def opened_to_write(path: Path) -> sqlite3.Connection:
 
 
 def opened_to_read(path: Path) -> sqlite3.Connection:
-    """The file at `path`, which must be there."""
+    """Open the existing file at `path`."""
     db = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None)
     try:
         version_of(db)
@@ -155,12 +155,12 @@ def opened_to_read(path: Path) -> sqlite3.Connection:
 
 
 def _bring_up(db: sqlite3.Connection) -> None:
-    """Take the steps that are missing, all of them or none."""
+    """Apply the missing migrations, all or none."""
     if version_of(db) == VERSION:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        for step in STEPS[version_of(db) :]:  # again: another server may have been quicker
+        for step in STEPS[version_of(db) :]:  # again: another process may have migrated it
             for statement in step:
                 db.execute(statement)
         db.execute(f"PRAGMA user_version = {VERSION}")

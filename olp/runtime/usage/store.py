@@ -34,19 +34,19 @@ from olp.runtime.usage.schema import opened_to_read
 from olp.runtime.usage.store_writer import StoreWriter
 
 KEPT = 1000
-"""Stories that are kept, the newest."""
+"""Maximum traces that are kept, the newest."""
 
 PRUNE_EVERY = 1000
-"""After so many requests it is looked whether there are too many. At most 0.5 MB of them."""
+"""Requests between prunings: at most 0.5 MB."""
 
 CHUNK = 5000
-"""Requests that are forgotten at one go: some tens of milliseconds of the writing thread."""
+"""Requests deleted per transaction: some tens of milliseconds of the writer thread."""
 
 CHUNKS = 8
 
 AT_ONCE = 32
-"""Lines of a table that are written by one statement. Between two of them the writing thread wants
-the interpreter back, and takes it from the answers under way: that costs more than the writing."""
+"""Rows per INSERT. Between statements the writer thread reacquires the GIL from the answers in
+flight, which costs more than the write itself."""
 
 _COUNT = """
 INSERT INTO days VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET requests = requests + excluded.requests
@@ -121,50 +121,50 @@ class UsageStore:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the file, if anything is."""
+        """The last error of the file, if any."""
         return self._writer.problem or self._read_problem
 
     @property
     def lost(self) -> int:
-        """How many entries could not be kept until there was a way to write them."""
+        """How many entries were dropped before they could be written."""
         return self._writer.lost
 
     def open(self) -> None:
-        """Begin to write, unless that was done."""
+        """Start the writer. Idempotent."""
         self._writer.open()
-        self._writer.written()  # what is wrong with the file is known from the start
+        self._writer.written()  # so that a bad file is known from the start
 
     def close(self) -> None:
-        """Write what is waiting, and end."""
+        """Flush, and end the writer."""
         self._writer.close()
 
     # --- the requests --------------------------------------------------------------------------
 
     def begun(self, entry: RequestInFlight) -> None:
-        """A request is being answered."""
+        """Store a request in flight."""
         self._writer.write(entry)
 
     def ended(self, row: RequestRow, name: str, hop: str = "") -> None:
-        """It is over; `name` is what the person is called now, and `hop` what the chain calls the
-        model that answered, where that is another name."""
+        """Store a finished request; `name` is the person's current name, `hop` the chain's name of
+        the answering model, if it differs."""
         self._writer.write(RequestEnded(row, name, hop))
 
     # --- counts --------------------------------------------------------------------------------
 
     def count(self, day: str, provider: str) -> None:
-        """One more request was made."""
+        """Count one request to `provider`."""
         self._writer.write(ProviderAsked(day, provider))
 
     def count_person(self, day: str, person: str, used: DayUsage) -> None:
-        """A person used so much more."""
+        """Add usage of a person."""
         self._writer.write(KeyUsed(day, person, used))
 
     def written(self) -> Future[None]:
-        """Done when all of the above is in the file, or cannot be written to it now."""
+        """A future, done when all of the above is written or cannot be written now."""
         return self._writer.written()
 
     def people(self, day: str) -> Mapping[str, DayUsage]:
-        """What each person used on `day`, by the id of their key."""
+        """Usage on `day` by key id."""
         query = "SELECT person, requests, tokens, background FROM people WHERE day = ?"
         return {str(row[0]): DayUsage(*row[1:]) for row in self.read(query, (day,))}
 
@@ -176,7 +176,7 @@ class UsageStore:
     # --- traces --------------------------------------------------------------------------------
 
     def keep(self, trace: Mapping[str, Any]) -> None:
-        """One flight is over."""
+        """Store the trace of a finished answer."""
         self._writer.write(TraceEnded(trace["request_id"], trace["at"], json.dumps(trace)))
 
     def trace(self, request_id: str | None = None) -> dict[str, Any] | None:
@@ -192,7 +192,7 @@ class UsageStore:
     # --- the file ------------------------------------------------------------------------------
 
     def _put(self, db: sqlite3.Connection, entries: Sequence[object]) -> None:
-        """Write all of them, in as few statements as they need."""
+        """Write the entries in as few statements as possible."""
         ended = _of(RequestEnded, entries)
         begun = {entry.id: entry for entry in _of(RequestInFlight, entries)}
         for one in ended:
@@ -222,7 +222,7 @@ class UsageStore:
             self._prune(db)
 
     def read(self, query: str, values: Values = ()) -> list[Any]:
-        """The lines of one query; none if the file cannot be read, and `problem` says why."""
+        """The rows of a query; empty if the file cannot be read (see `problem`)."""
         try:
             if not self._path.exists():
                 return []
@@ -230,14 +230,14 @@ class UsageStore:
                 found = db.execute(query, values).fetchall()
             self._read_problem = None
         except (sqlite3.Error, OSError) as error:
-            # A file of an earlier version has nothing to tell of what it did not know.
+            # A file of an earlier version may lack the table.
             if "no such table" not in str(error):
                 self._read_problem = str(error)
             return []
         return found
 
     def _first(self, db: sqlite3.Connection) -> None:
-        """The file was opened: put right what an earlier run could not."""
+        """After opening: finish what dead runs left."""
         runs = [row[0] for row in db.execute("SELECT DISTINCT run FROM under_way")]
         for run in runs:
             if run != self.run and not self._alive(run):
@@ -256,8 +256,8 @@ class UsageStore:
         db.execute("COMMIT")
 
     def _prune(self, db: sqlite3.Connection) -> None:
-        """Forget what is too old, and the oldest of what is too much: refused requests first, or
-        somebody who hammers at a limit would push out everything else."""
+        """Delete requests that are too old, and the oldest above the limits; refused ones first, so
+        that a client retrying at a limit does not push out the others."""
         self._until_prune = PRUNE_EVERY
         today = datetime.fromtimestamp(self._wall())
         oldest = (today - timedelta(days=self.bounds.keep_days - 1)).strftime("%Y-%m-%d")

@@ -24,17 +24,17 @@ Work = Callable[[sqlite3.Connection], None]
 Put = Callable[[sqlite3.Connection, Sequence[Any]], None]
 
 MAX_HELD = 10_000
-"""Entries that may wait for the file: some MB, and hours of a busy house."""
+"""Maximum queued entries: a few MB, hours of heavy use."""
 
 GATHER_S = 0.02
-"""How long the first of what waits may wait for more to be written with it, unless somebody waits
-for it. Each writing takes the processor from the answers under way."""
+"""Seconds to batch entries, unless a caller waits for them: each write takes CPU time from the
+answers in flight."""
 
 RETRY_S = 5.0
-"""How often what waits is tried again when nothing new comes."""
+"""Seconds between retries while no new entry comes."""
 
 CLOSE_S = 15.0
-"""How long the last words may take; longer than one try waits for a lock."""
+"""Seconds for the final write; longer than one attempt waits for a lock."""
 
 _ITS_OWN_FAULT = frozenset(
     {
@@ -42,23 +42,23 @@ _ITS_OWN_FAULT = frozenset(
         *(sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG),
     }
 )
-"""Errors that lie in an entry and not in the file: trying again would not help."""
+"""Errors of an entry, not of the file: a retry would not help."""
 
 
 _FAULTS = (sqlite3.Error, ValueError, OverflowError)
-"""What writing may raise; the last two at a value that is none for SQLite, such as half a character
-or a number of 30 digits."""
+"""Exceptions of a write; the last two for values SQLite cannot store, such as a lone surrogate or a
+number of 30 digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """An entry, or only somebody who waits for those before."""
+    """An entry, or a future that waits for the entries before it."""
 
     entry: Any = None
     settled: Future[None] | None = None
 
     def settle(self) -> None:
-        """Tell whoever waits for it: it is written, or cannot be written now."""
+        """Resolve its future: written, or not writable now."""
         if self.settled is not None:
             self.settled.set_result(None)
 
@@ -81,13 +81,13 @@ class StoreWriter:
         self.lost = 0
 
     def open(self) -> None:
-        """Begin, unless that was done."""
+        """Start the thread. Idempotent."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="record", daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Write what is waiting, and end."""
+        """Flush, and end the thread."""
         if self._thread is not None:
             self._given.put(None)
             self._hurry.set()
@@ -95,11 +95,11 @@ class StoreWriter:
             self._thread = None
 
     def write(self, entry: Any) -> None:
-        """Have `entry` written some time."""
+        """Queue `entry`."""
         self._given.put(_Piece(entry))
 
     def written(self) -> Future[None]:
-        """Done when all that was given so far is in the file, or cannot be written to it now."""
+        """A future, done when all queued entries are written or cannot be written now."""
         settled: Future[None] = Future()
         settled.set_running_or_notify_cancel()  # nobody who stops waiting can call it off
         self._given.put(_Piece(settled=settled))
@@ -121,7 +121,7 @@ class StoreWriter:
         self._drop_connection()
 
     def _gather(self) -> bool:
-        """Wait for work, and take all that is there; whether that was the last of it."""
+        """Wait for entries, and take all; True at the end."""
         try:
             given = self._given.get(timeout=RETRY_S if self._held else None)
             if given is not None:
@@ -141,7 +141,7 @@ class StoreWriter:
         self._held.append(piece)
 
     def _write_held(self) -> None:
-        """All that is held, in one transaction: it is in the file whole, or not at all."""
+        """Write all held entries in one transaction."""
         try:
             db = self._connection()
             faults = self._written(db)
@@ -158,8 +158,8 @@ class StoreWriter:
             self._held.popleft().settle()
 
     def _written(self, db: sqlite3.Connection) -> list[str]:
-        """Write all entries; what is wrong with those that are to blame themselves. These are
-        looked for only when there is one, since each alone costs ten times as much."""
+        """Write all entries; returns the errors of invalid ones. Entries are written one by one
+        only if the batch fails, since that is ten times as slow."""
         entries = [piece.entry for piece in self._held if piece.entry is not None]
         db.execute("BEGIN IMMEDIATE")
         faults: list[str] = []
@@ -175,7 +175,7 @@ class StoreWriter:
         return faults
 
     def _fault_of(self, entry: Any, db: sqlite3.Connection) -> str | None:
-        """Write one entry; what is wrong with it, if it is the one to blame."""
+        """Write one entry; returns its error, if it is invalid."""
         db.execute("SAVEPOINT entry")
         try:
             self._put(db, [entry])

@@ -1,6 +1,6 @@
-"""The trace of one request, for `olp why`: what was tried, how long it took, why it ended.
+"""The trace of one request, for `olp why`: hops tried, timings, and the result.
 
-No content: no prompt, no answer, and no words of a vendor that could quote one.
+It has no content: no prompt, no answer, and no vendor message that could quote one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from olp.runtime.process.stats import ProcessStats
 _ABOUT_HOPS = frozenset(
     {"fallback_hop_error", "spawn_failed_after_usable_chunks", "breaker_forced_attempt"}
 )
-"""The walk's notes that say how a hop fared."""
+"""The walk's notes with the result of a hop."""
 
 
 @dataclass(slots=True)
@@ -43,12 +43,12 @@ class AttemptTrace:
 
 
 OnHop = Callable[[Hop, str, str], None]
-"""Told of each hop's end: the hop, its code, and what that meant for the chain."""
+"""Called at each hop's end with the hop, its code, and the trigger type."""
 
 
 class RequestTrace:
-    """Collects while the request is served; `as_dict` tells it. `began` is steady, `at` epoch
-    seconds. `aboard` is how many clients are being told the answer."""
+    """Collected while the request is served. `began` is in monotonic, `at` in epoch seconds;
+    `aboard` is the number of clients reading the answer."""
 
     def __init__(
         self,
@@ -79,20 +79,20 @@ class RequestTrace:
         self._end: Output | None = None
 
     def asked(self, hop: Hop, report: ProcessStats) -> None:
-        """`hop` is being asked."""
+        """An attempt at `hop` has started."""
         for tried in self._tries:
             if tried.hop == hop:
                 tried.report = report
                 self._reached = max(self._reached, tried.index)
 
     def note(self, note: Note) -> None:
-        """What the walk noted of a hop that failed or was skipped."""
+        """Record the walk's note on a hop that answered, failed or was skipped."""
         if note.event == "answered":
             self._on_hop(self._tries[note.fields["hop"]].hop, "OK", "none")
         if note.event not in _ABOUT_HOPS:
             return
         tried = self._tries[note.fields["hop"]]
-        # A hop that is tried in spite of its open circuit is not skipped after all: no code.
+        # A hop tried despite its open circuit was not skipped: no code.
         tried.code = note.fields.get("code")
         tried.trigger_type = note.fields.get("trigger_type")
         tried.status = note.fields.get("status")
@@ -101,7 +101,7 @@ class RequestTrace:
             self._on_hop(tried.hop, str(tried.code), str(tried.trigger_type or "none"))
 
     def told(self, outputs: Sequence[Output], now: float) -> None:
-        """What went to the reader."""
+        """Record the outputs sent to the readers."""
         for output in outputs:
             match output:
                 case Answering():
@@ -116,7 +116,8 @@ class RequestTrace:
                     self._note_end(output)
 
     def _note_end(self, end: Output) -> None:
-        """An answer's own end, whose note comes when the process is gone: too late for the book."""
+        """Record the end of the answer at once: its note comes after the process exit, too late
+        for the request log."""
         if self._answering is None:
             return
         tried = self._tries[self._answering.hops]
@@ -128,20 +129,18 @@ class RequestTrace:
 
     @property
     def at_hop(self) -> tuple[int, Hop] | None:
-        """Where the request is on its way: the hop that answers, or the last one that was looked
-        at."""
+        """Index and hop that answers, or else the last one tried; None before the first."""
         index = self._answering.hops if self._answering else self._reached
         return (index, self._tries[index].hop) if index >= 0 else None
 
     @property
     def codes(self) -> str:
-        """The hops that failed or were skipped: `claude/sonnet=RATE_LIMITED`, in their order."""
+        """The failed or skipped hops in order, as `claude/sonnet=RATE_LIMITED`."""
         return " ".join(f"{tried.hop}={tried.code}" for tried in self._tries if tried.code)
 
     def spent(self, prompt: Callable[[], int]) -> Usage:
-        """What it cost so far, as the meter reckons too: nothing before it is answered or if the
-        answer was kept, and an estimate where the CLI could not tell. `prompt` estimates the
-        tokens of what was asked."""
+        """The usage so far, as UsageCharger computes it: zero before an answer or for a cached one,
+        an estimate if the CLI reported none. `prompt` estimates the tokens of the request."""
         if self._answering is None or self._answering.cache == "hit":
             return Usage()
         if self._usage is not None:
