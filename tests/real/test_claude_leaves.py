@@ -50,14 +50,19 @@ def leave(house: House) -> None:
         time.sleep(0.7)
 
 
-@pytest.mark.parametrize(
-    "counts",
-    [FEW, pytest.param(MANY, marks=[pytest.mark.long, pytest.mark.timeout(1200)])],
-    ids=sum,
-)
-def test_M6_killed_claudes_leave_nothing(
-    house: House, vendors: Vendors, counts: tuple[int, int, int]
+def test_M6_killed_claudes_leave_nothing(house: House, vendors: Vendors) -> None:
+    leaves_nothing(house, vendors, FEW)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_M6_hundreds_of_killed_claudes_leave_nothing(
+    oneshot_house: House, vendors: Vendors
 ) -> None:
+    leaves_nothing(oneshot_house, vendors, MANY)
+
+
+def leaves_nothing(house: House, vendors: Vendors, counts: tuple[int, int, int]) -> None:
     answered, left_alone, refused = counts
     house.chat("hi [[OK]]", "claude/sonnet")  # what a first run makes for good
     before = found(house.home)
