@@ -10,8 +10,8 @@ _TOWARDS = (
     *("192.0.2.1", "192.168.254.254", "10.254.254.254", "172.31.254.254", "100.100.100.100"),
     *("2001:db8::1", "fd00::1"),
 )
-"""Where a packet could go: this machine's address on the way there is one of its own. Nothing is
-sent, for UDP knows no greeting."""
+"""UDP targets for finding this machine's outgoing addresses. Connecting a UDP socket sends
+nothing."""
 
 
 def addresses() -> list[str]:
@@ -50,7 +50,7 @@ def hostname() -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach `host`."""
+    """Whether `host` is a loopback address or name."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -44,8 +44,7 @@ class Neighbour:
 
 
 async def announce(host: str, port: int, *, tls: bool, log: Log) -> None:
-    """Tell the network of this server until cancelled. What goes wrong with that is logged, and
-    keeps nobody from being served."""
+    """Announce this server until cancelled. Errors are logged and do not stop the server."""
     try:
         from zeroconf import Error
         from zeroconf.asyncio import AsyncZeroconf
@@ -113,7 +112,7 @@ async def _asked(network: Any, name: str) -> Neighbour | None:
     if info is None or info.port is None:
         return None
     addresses = info.parsed_scoped_addresses() or [info.server.rstrip(".")]
-    # What other machines tell is text of strangers: it goes to a terminal.
+    # Untrusted text of other machines, to be printed to a terminal.
     told = {_clean(k): _clean(v or b"") for k, v in info.properties.items()}
     scheme = "https" if told.get("tls") == "1" else "http"
     first = min(addresses, key=lambda address: ":" in address)

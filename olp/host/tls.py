@@ -108,7 +108,7 @@ def _end_of(server: ssl.SSLContext, cert: str) -> float:
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
-    """The client's end of a connection in memory."""
+    """Handshake over an in-memory connection; returns the client side."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     ours = client.wrap_bio(to_client, to_server)
     theirs = server.wrap_bio(to_server, to_client, server_side=True)
