@@ -579,7 +579,7 @@ async def test_M7_two_keys_never_share_a_live_conversation(
     def take(_: Any, hop: Hop, talk: ConversationKey) -> None:
         found.append((talk.before(hop), talk.after(hop, "hi")))
 
-    monkeypatch.setattr(Pool, "take", take)
+    monkeypatch.setattr(Pool, "_lease", take)
     anna, ben = key_of(house, "anna"), key_of(house, "ben")
     await house.chat(ask("one"), anna)
     change(house, lambda keys: keyfile.renamed(keys, "anna", "Anne"))
