@@ -26,7 +26,6 @@ from olp.core.routing.chains import Chain
 from olp.core.routing.gate import Gate
 from olp.core.routing.triggers import trigger_of
 from olp.core.routing.verdict import Failure, scrubbed, verdict
-from olp.core.scrub import scrub
 from olp.events import (
     Answering,
     CallStarted,
@@ -350,7 +349,7 @@ class Walk:
     # --- failures ------------------------------------------------------------------------------
 
     def _fail(self, failed: Failed) -> tuple[Output, ...]:
-        attempt = self._attempt
+        attempt, failed = self._attempt, scrubbed(failed)  # before anything keeps or shows it
         assert attempt is not None
         self.ends.append((attempt.hop, failed))
         if not self.answered and self._salvageable(attempt, failed):
@@ -366,7 +365,7 @@ class Walk:
             return ()
         if failed.code is ErrorCode.SPAWN_FAILED and _usable(attempt.gate):
             return (Done(Finish.LENGTH, truncated=True),)
-        return (scrubbed(failed),)
+        return (failed,)
 
     def _salvageable(self, attempt: _Attempt, failed: Failed) -> bool:
         return _died(failed) and not self._streaming and _usable(attempt.gate)
@@ -382,7 +381,7 @@ class Walk:
                 attempt.hop.provider,
                 attempt.hop.model,
                 failed.code.value,
-                scrub(failed.detail),
+                failed.detail,
                 trigger,
             )
         )

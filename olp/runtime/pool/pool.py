@@ -17,6 +17,7 @@ from typing import Any
 from olp.config import ProviderConfig, WorkersConfig
 from olp.core.answer.conversation import ConversationKey
 from olp.core.routing.capabilities import only_by_session
+from olp.core.scrub import scrub
 from olp.events import ErrorCode, Event, Failed, Quota, Usage
 from olp.model import Hop, Request
 from olp.runtime.log import Log
@@ -273,7 +274,8 @@ class Pool:
             self._failed(warm.provider, pool, events)
 
     def _failed(self, provider: str, pool: ProviderPool, events: Iterable[Any]) -> None:
-        said = next((e.detail for e in events if isinstance(e, Failed)), "it was not ready in time")
+        failures = (scrub(event.detail) for event in events if isinstance(event, Failed))
+        said = next(failures, "it was not ready in time")
         wait = min(FIRST_BACKOFF_S * 2**pool.failures, LAST_BACKOFF_S)
         pool.failures += 1
         pool.not_before, pool.problem = self._clock() + wait, said

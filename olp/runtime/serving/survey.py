@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from olp.core.scrub import scrub
 from olp.events import Done, ErrorCode, Event, Failed, Keep, Listed, Quota, Window
 from olp.runtime.process.fleet import Fleet
 from olp.runtime.process.worker import Worker
@@ -48,7 +49,7 @@ async def survey(fleet: Fleet, provider: str, clock: Callable[[], float]) -> Sur
                     case Keep(name, data):
                         fleet.keep(provider, name, data)
                     case Failed(detail=detail):
-                        problem = detail
+                        problem = scrub(detail)
     return Surveyed(models, windows, problem, contexts)
 
 
