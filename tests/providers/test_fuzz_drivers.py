@@ -16,12 +16,16 @@ from typing import Any
 
 import pytest
 
-from olp.events import Done, Event, Failed, Quota, Usage, Window
+from olp.events import Done, Event, Failed, Listed, Quota, Usage, Window
 from olp.providers.base import Driver, Exit
 from olp.providers.claude.answer import Driver as Claude
+from olp.providers.claude.survey import SurveyDriver as ClaudeSurvey
 from olp.providers.codex.answer import Driver as Codex
+from olp.providers.codex.survey import CatalogueDriver, LimitsDriver
 from olp.providers.vibe.answer import Driver as Vibe
 from tests.providers.replay import NOW, Recording, names
+from tests.providers.test_vibe_session import NAMES as VIBE_SESSIONS
+from tests.providers.test_vibe_session import Recording as VibeRecording
 
 LINES = 2000
 """Mutated lines for each recording."""
@@ -100,3 +104,107 @@ def test_whatever_a_cli_writes_events_are_well_typed(maker: str, name: str) -> N
         else:
             for event in driver.exited(Exit(rng.choice((0, 1, None)), "")):
                 check(event)
+
+
+# --- sessions and surveys ------------------------------------------------------------------------
+
+
+def twisted(line: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """A recorded line with its JSON mutated; what a client brought stays as it was."""
+    name = next(iter(line)) if "socket" not in line else "line"
+    if "results" in line or rng.random() < 0.5:
+        return line
+    return {**line, name: mutated(line[name], rng)}
+
+
+@pytest.mark.parametrize("name", VIBE_SESSIONS)
+def test_whatever_a_waiting_vibe_writes_events_are_well_typed(name: str) -> None:
+    recorded = VibeRecording.load(name)
+    rng = random.Random(name)
+    spent = 0
+    while recorded.lines and spent < LINES:
+        spent += len(recorded.lines)
+        recorded.play([twisted(line, rng) for line in recorded.lines])
+        for step in recorded.steps:
+            if isinstance(step, Event):
+                check(step)
+
+
+WINDOW = {"utilization": 12.5, "resets_at": "2026-12-01T05:00:00Z"}
+SCOPED = {"kind": "weekly", "percent": 40, "scope": {"model": {"display_name": "Opus"}}}
+MODELS = [{"value": "sonnet", "resolvedModel": "claude-sonnet-5-5"}, {"value": "default"}]
+SURVEYS: dict[str, tuple[Callable[[], Driver], list[Any]]] = {
+    "claude": (
+        ClaudeSurvey,
+        [
+            {
+                "type": "control_response",
+                "response": {"request_id": id, "subtype": "success", "response": response},
+            }
+            for id, response in (
+                ("olp-initialize", {"models": MODELS}),
+                ("olp-usage", {"rate_limits": {"five_hour": WINDOW, "limits": [SCOPED]}}),
+            )
+        ],
+    ),
+    "codex limits": (
+        lambda: LimitsDriver("1"),
+        [
+            {"id": 1, "result": {}},
+            {
+                "id": 2,
+                "result": {
+                    "rateLimits": {
+                        "primary": {
+                            "usedPercent": 30,
+                            "windowDurationMins": 300,
+                            "resetsAt": 1_796_000_000,
+                        },
+                        "individualLimit": {"remainingPercent": 70},
+                    }
+                },
+            },
+        ],
+    ),
+    "codex catalogue": (
+        CatalogueDriver,
+        [
+            {
+                "models": [
+                    {
+                        "slug": "gpt",
+                        "visibility": "list",
+                        "priority": 1,
+                        "context_window": 272_000,
+                        "max_context_window": 400_000,
+                    }
+                ]
+            }
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SURVEYS)
+def test_whatever_a_cli_says_of_itself_is_well_typed(name: str) -> None:
+    make, lines = SURVEYS[name]
+    rng = random.Random(name)
+    for _ in range(LINES // len(lines)):
+        driver = make()
+        driver.start()
+        steps = [step for line in lines for step in driver.receive(mutated(json.dumps(line), rng))]
+        for step in (*steps, *driver.exited(Exit(0, ""))):
+            if isinstance(step, Event):
+                check(step)
+            if isinstance(step, Listed):
+                assert all(type(name) is str for name in step.models), step
+                assert all(type(n) is int and n > 0 for _, n in step.contexts), step
+
+
+def test_the_surveys_above_are_understood() -> None:
+    """Else their mutations would prove nothing."""
+    for make, lines in SURVEYS.values():
+        driver = make()
+        steps = [step for line in lines for step in driver.receive(json.dumps(line))]
+        steps += driver.exited(Exit(0, ""))
+        assert any(isinstance(step, Quota | Listed) for step in steps)

@@ -59,8 +59,13 @@ class CatalogueDriver:
         shown = [model for model in models if model.get("visibility") == "list"]
         shown.sort(key=lambda model: number(model.get("priority")) or 0.0)
         names = tuple(filter(None, (text(model.get("slug")) for model in shown)))
-        kept = Keep(CATALOGUE, json.dumps({"models": toolless}, allow_nan=False).encode())
-        return [Listed(names, _contexts(models)), kept, Done()]
+        try:
+            data = json.dumps({"models": toolless}, allow_nan=False).encode()
+        except ValueError:
+            return [
+                Failed(ErrorCode.SPAWN_FAILED, "codex's catalogue has numbers that are not JSON")
+            ]
+        return [Listed(names, _contexts(models)), Keep(CATALOGUE, data), Done()]
 
 
 def _contexts(models: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
