@@ -19,6 +19,7 @@ from olp.errors import RequestError
 from olp.events import Answering, Done, Failed, Output, Refused
 from olp.model import Request
 from olp.runtime.serving.fetch import Fetcher
+from olp.runtime.serving.request_plan import RequestContext
 from olp.runtime.serving.service import Service
 from olp.runtime.serving.shared_answer import BrokenOff, Reader
 from olp.runtime.usage.request_log import RequestEntry
@@ -71,7 +72,8 @@ class AnswerEndpoint:
             admitted = self._service.people.admitted(caller, plan.background, plan.request)
             async with admitted as reservation:
                 request = await self._fetcher.filled(plan.request)
-                arguments = (request, plan.chain, caller.id, log, entry, reservation)
+                context = RequestContext(reply.id, caller, plan.background, log)
+                arguments = (request, plan.chain, context, entry, reservation)
                 with self._service.join(*arguments) as reader:
                     answer = _Answer(self, http, reply, order, caller, reader, entry)
                     return await (answer.stream() if order.request.stream else answer.whole())

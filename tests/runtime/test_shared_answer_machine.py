@@ -34,6 +34,7 @@ from olp.core.keys.background import Shapes
 from olp.core.routing.chains import Catalogue
 from olp.events import Answering, Done, ErrorCode, Failed, Finish, Output, Refused, Text
 from olp.model import Message, Request, Role
+from olp.runtime.access.caller import Caller
 from olp.runtime.access.keyring import Keyring
 from olp.runtime.access.people import People
 from olp.runtime.log import Log
@@ -42,7 +43,7 @@ from olp.runtime.process.fleet import Fleet
 from olp.runtime.serving import shared_answer as flights
 from olp.runtime.serving.engine import Engine, Job, Send
 from olp.runtime.serving.lasting import Lasting
-from olp.runtime.serving.request_plan import Planner
+from olp.runtime.serving.request_plan import Planner, RequestContext
 from olp.runtime.serving.service import Service
 from olp.runtime.serving.shared_answer import BrokenOff, Reader
 from olp.runtime.tasks import Tasks
@@ -169,9 +170,9 @@ class FlightMachine(RuleBasedStateMachine):
         request = Request("sonnet", (Message(Role.USER, f"{key} of {caller}"),))
 
         async def join() -> Reader:
-            return self.service.join(
-                request, self.service.chain(request), caller, Log(self.log, quiet_s=0)
-            )
+            log = Log(self.log, quiet_s=0)
+            context = RequestContext("r", Caller(caller, caller, owner=True), None, log)
+            return self.service.join(request, self.service.chain(request), context)
 
         client = Client(f"{key} of {caller}", self._run(join()))
         self._tick()

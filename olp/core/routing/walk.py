@@ -19,11 +19,12 @@ admission; the caller drains the last two.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from olp.core.routing.chains import Chain
 from olp.core.routing.gate import Gate
+from olp.core.routing.notes import AttemptEnded, Note
 from olp.core.routing.triggers import trigger_of
 from olp.core.routing.verdict import Failure, scrubbed, verdict
 from olp.events import (
@@ -57,15 +58,6 @@ class Timeouts:
     gate_s: float = 30.0
     total_s: float = 600.0
     fixed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One log record."""
-
-    event: str
-    level: str = "info"
-    fields: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -130,6 +122,7 @@ class Walk:
         self.records: list[HopRecord] = []
         self.notes: list[Note] = []
         self.ends: list[tuple[Hop, Done | Failed]] = []
+        self.attempts: list[AttemptEnded] = []
 
     def __repr__(self) -> str:
         now = self._attempt.hop if self._attempt else "between hops"
@@ -215,6 +208,7 @@ class Walk:
         self._forced.add(first.index)
         self._resume(first, now)
         self._note("breaker_forced_attempt", "warn")
+        self.attempts.append(AttemptEnded(first.index, retried=True))
         return first.hop
 
     def answer_kept(self, model: str, events: Sequence[Event]) -> tuple[Output, ...]:
@@ -287,6 +281,7 @@ class Walk:
             spent = round((now - self._started_at) * 1000)
             self._note("answered", "info", model=attempt.model, finish=event.finish, ms=spent)
             self.ends.append((attempt.hop, event))
+            self.attempts.append(AttemptEnded(attempt.index))
             self._attempt = None
         return out
 
@@ -354,6 +349,7 @@ class Walk:
         self.ends.append((attempt.hop, failed))
         if not self.answered and self._salvageable(attempt, failed):
             self._note("spawn_failed_after_usable_chunks", "warn", code=failed.code.value)
+            self.attempts.append(AttemptEnded(attempt.index, failed.code))
             self._note("cache_evicted_truncated", "info")
             out = self._answer(attempt.gate.release())
             self._attempt = None
@@ -423,6 +419,7 @@ class Walk:
     def _note_failure(self, attempt: _Attempt, failed: Failed) -> None:
         # The error detail is not logged: a vendor may quote the prompt in it.
         trigger = trigger_of(failed)
+        self.attempts.append(AttemptEnded(attempt.index, failed.code, trigger, failed.status))
         fields = {
             "code": failed.code.value,
             "trigger_type": trigger.value,

@@ -205,14 +205,17 @@ class Engine:
         return {hop: tokens for hop, tokens in known.items() if tokens}
 
     def _drain_notes(self, walk: Walk, job: Job) -> None:
-        """Drain the walk's notes into the log and the trace, and its ends into admission."""
+        """Drain the walk: its notes into the log, its attempts into the trace, its ends into
+        admission."""
         for note in walk.notes:
             job.log.write(note.level, note.event, **note.fields)
-            job.trace.note(note)
+        for attempt in walk.attempts:
+            job.trace.ended(attempt)
         for hop, end in walk.ends:
             if changed := self.admission.note(hop, end, self._now()):
                 job.log.warn(f"breaker_{changed}", provider=hop.provider, model=hop.model)
         walk.notes.clear()
+        walk.attempts.clear()
         walk.ends.clear()
 
     def _kept(self, job: Job, hop: Hop) -> Kept | None:

@@ -10,6 +10,7 @@ from olp.core.keys.background import Shapes
 from olp.core.routing.chains import Chain
 from olp.model import Request
 from olp.runtime.access.caller import Caller
+from olp.runtime.log import Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,17 @@ class Plan:
     request: Request
     chain: Chain
     background: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Whose request it is. `background` is the name of the background job, if it is one; `log`
+    carries the same for its lines."""
+
+    id: str
+    caller: Caller
+    background: str | None
+    log: Log
 
 
 class Planner:

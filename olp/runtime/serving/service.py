@@ -22,7 +22,7 @@ from olp.runtime.process.fleet import Fleet
 from olp.runtime.serving.engine import Engine, Job, Send
 from olp.runtime.serving.health import Health
 from olp.runtime.serving.lasting import Lasting
-from olp.runtime.serving.request_plan import Plan, Planner
+from olp.runtime.serving.request_plan import Plan, Planner, RequestContext
 from olp.runtime.serving.shared_answer import Reader, SharedAnswer
 from olp.runtime.serving.survey import Surveyed, survey_all
 from olp.runtime.tasks import Tasks
@@ -93,19 +93,18 @@ class Service:
         self,
         request: Request,
         chain: Chain,
-        caller: str,
-        log: Log,
+        context: RequestContext,
         entry: RequestEntry | None = None,
         reservation: Reservation | None = None,
     ) -> Reader:
         """A reader of the answer to an identical request of the same caller in flight, else of a
         new one. `entry` gets the trace of that answer; `reservation` is handed over to a new answer
         and settled when it ends."""
-        key = _identity(request, chain, caller)
+        key = _identity(request, chain, context.caller.id)
         shared = self._shared.get(key)
         if shared is None or not shared.joinable:
-            chain_log = log.bind(chain=chain.name, chain_id=_new_id(), request_hash=key[:12])
-            job = self._job(request, chain, caller, chain_log)
+            log = context.log.bind(chain=chain.name, chain_id=_new_id(), request_hash=key[:12])
+            job = self._job(request, chain, context, log)
             self._traces[key] = job.trace
             settle = reservation.settle if reservation is not None else _nothing
             if reservation is not None:
@@ -114,21 +113,21 @@ class Service:
             shared.on_over(partial(self._ended, key, shared, settle))
             self._shared[key] = shared
         if entry is not None:
-            entry.joined(request, log.fields.get("background"), self._traces[key])
+            entry.joined(request, context.background, self._traces[key])
         return shared.join()
 
-    def _job(self, request: Request, chain: Chain, caller: str, log: Log) -> Job:
+    def _job(self, request: Request, chain: Chain, context: RequestContext, log: Log) -> Job:
         trace = RequestTrace(
-            str(log.fields.get("request_id", "")),
-            caller=str(log.fields.get("caller", caller)),
+            context.id,
+            caller=context.caller.name,
             model=request.model,
             chain=chain.hops,
             began=self._clock(),
             at=self._wall(),
-            background=log.fields.get("background"),
+            background=context.background,
             on_hop=self.request_log.counters.hop,
         )
-        return Job(request, chain, caller, log, trace)
+        return Job(request, chain, context.caller.id, log, trace)
 
     async def _serve(self, job: Job, settle: Callable[[], None], send: Send) -> None:
         charger = UsageCharger(job.request, job.caller, self.people, send, settle)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from olp.core.answer.tokens import BYTES_PER_TOKEN
-from olp.core.routing.walk import Note
+from olp.core.routing.notes import AttemptEnded
 from olp.events import (
     Answering,
     CallArguments,
@@ -25,11 +25,6 @@ from olp.events import (
 )
 from olp.model import Hop
 from olp.runtime.process.stats import ProcessStats
-
-_ABOUT_HOPS = frozenset(
-    {"fallback_hop_error", "spawn_failed_after_usable_chunks", "breaker_forced_attempt"}
-)
-"""The walk's notes with the result of a hop."""
 
 
 @dataclass(slots=True)
@@ -85,20 +80,19 @@ class RequestTrace:
                 tried.report = report
                 self._reached = max(self._reached, tried.index)
 
-    def note(self, note: Note) -> None:
-        """Record the walk's note on a hop that answered, failed or was skipped."""
-        if note.event == "answered":
-            self._on_hop(self._tries[note.fields["hop"]].hop, "OK", "none")
-        if note.event not in _ABOUT_HOPS:
+    def ended(self, attempt: AttemptEnded) -> None:
+        """Record what came of a hop that answered, failed or was skipped."""
+        tried = self._tries[attempt.index]
+        if attempt.code is None and not attempt.retried:
+            self._on_hop(tried.hop, "OK", "none")
             return
-        tried = self._tries[note.fields["hop"]]
         # A hop tried despite its open circuit was not skipped: no code.
-        tried.code = note.fields.get("code")
-        tried.trigger_type = note.fields.get("trigger_type")
-        tried.status = note.fields.get("status")
-        self._reached = max(self._reached, tried.index)
-        if note.event == "fallback_hop_error" or tried.code:
-            self._on_hop(tried.hop, str(tried.code), str(tried.trigger_type or "none"))
+        tried.code = attempt.code.value if attempt.code else None
+        tried.trigger_type = attempt.trigger.value if attempt.trigger else None
+        tried.status = attempt.status
+        self._reached = max(self._reached, attempt.index)
+        if tried.code:
+            self._on_hop(tried.hop, tried.code, tried.trigger_type or "none")
 
     def told(self, outputs: Sequence[Output], now: float) -> None:
         """Record the outputs sent to the readers."""
