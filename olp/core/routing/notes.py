@@ -1,4 +1,4 @@
-"""What a walk reports while it goes on: lines for the log, and results for traces and statistics."""
+"""What a walk reports: records for the log, and results for traces and statistics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from olp.core.routing.triggers import TriggerType
-from olp.events import ErrorCode
+from olp.events import ErrorCode, TriggerType
 
 
 @dataclass(frozen=True, slots=True)
