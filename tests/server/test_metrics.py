@@ -119,7 +119,7 @@ async def test_L6_metrics_tell_how_the_house_is(open_: OpenHouse, go_on: GoOn) -
     assert metrics("olp_attempts_today", provider="claude") == 1
     assert metrics("olp_waiting_workers") == metrics("olp_waiting_requests") == 0
     assert metrics("olp_parked_workers") == 0
-    assert metrics("olp_record_trouble") == metrics("olp_record_lost_total") == 0
+    assert metrics("olp_usage_store_failing") == metrics("olp_usage_store_lost_total") == 0
     assert metrics("olp_build_info") == 1
     go_on.now()
     await asking
