@@ -26,7 +26,7 @@ class Supervisor:
         self._tell("READY=1", f"STATUS={status}")
 
     def reloading(self) -> None:
-        """The configuration is being read again; `ready` says when that is over."""
+        """The configuration is being reloaded; call `ready` afterwards."""
         self._tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
