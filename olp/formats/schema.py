@@ -194,19 +194,19 @@ def boundless(schema: Any) -> str | None:
 def _unique_items(validator: Any, rule: Any, instance: Any, _: Any) -> Iterator[Any]:
     if not rule or not validator.is_type(instance, "array"):
         return
-    if len({_frozen(item) for item in instance}) < len(instance):
+    if len({_hashable(item) for item in instance}) < len(instance):
         yield _error("has an element twice")
 
 
-def _frozen(value: Any) -> Any:
+def _hashable(value: Any) -> Any:
     """A hashable form, equal for equal JSON values: true differs from 1, but 1 equals 1.0."""
     match value:
         case bool():
             return ("boolean", value)
         case list():
-            return ("array", tuple(map(_frozen, value)))
+            return ("array", tuple(map(_hashable, value)))
         case dict():
-            return ("object", frozenset((name, _frozen(inner)) for name, inner in value.items()))
+            return ("object", frozenset((name, _hashable(inner)) for name, inner in value.items()))
         case _:
             return value
 

@@ -41,7 +41,7 @@ class JsonText:
         self._before: list[str] = []
         self._held = ""
         self._line_begins = True
-        self._fenced = self._foreign = False
+        self._fenced = self._unwanted = False
         self._depth = 0
         self._in_string = False
         self._escaped = False
@@ -65,7 +65,7 @@ class JsonText:
             return ""
         if self._depth:
             return self._value(piece)
-        if self._foreign:
+        if self._unwanted:
             self._before.append(piece)
             return ""
         self._held += piece
@@ -75,7 +75,7 @@ class JsonText:
         """Return the remaining JSON text. Afterwards `code` is the problem with the text around the
         JSON, if any."""
         if self._rest is not None:
-            self.code = self._behind("".join(self._rest).strip())
+            self.code = self._problem_after("".join(self._rest).strip())
         if self.begun:
             return ""
         body = "".join([*self._before, self._held]).strip()
@@ -86,16 +86,16 @@ class JsonText:
         """Look for the start of the value; if True, it is at the start of `_held`. A value of an
         unwanted kind is skipped with everything inside it."""
         at, found = 0, False
-        while at < len(self._held) and not (found or self._foreign):
+        while at < len(self._held) and not (found or self._unwanted):
             if self._line_begins:
                 at = _BLANKS.match(self._held, at).end()  # type: ignore[union-attr]
                 begin = _BEGIN.match(self._held, at, at + MAX_BEGIN)
                 if begin is not None:
                     kind = "object" if begin["object"] else "array"
                     self._fenced = bool(begin["fence"])
-                    self._foreign = kind not in self._kinds
-                    at = len(self._held) if self._foreign else begin.start(kind)
-                    found = not self._foreign
+                    self._unwanted = kind not in self._kinds
+                    at = len(self._held) if self._unwanted else begin.start(kind)
+                    found = not self._unwanted
                     continue
                 if len(self._held) - at <= MAX_BEGIN and _UNDECIDED.match(self._held, at):
                     break
@@ -131,7 +131,7 @@ class JsonText:
                         return piece[:at]
         return piece
 
-    def _behind(self, rest: str) -> str | None:
+    def _problem_after(self, rest: str) -> str | None:
         """Return the problem with the text after the value: prose is only allowed after a fence."""
         inside, fence, after = rest.partition("```") if self._fenced else (rest, "", "")
         if inside.strip():

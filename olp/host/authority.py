@@ -165,7 +165,7 @@ def _new_authority(names: Iterable[str], now: datetime) -> tuple[x509.Certificat
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named(f"OLP household authority ({now:%Y-%m-%d})")
     own = [name for name in map(_general, names) if name not in map(_general, HOME_NAMES)]
-    permitted = [*map(_general, HOME_NAMES), *map(_net, HOME_NETS), *map(_alone, own)]
+    permitted = [*map(_general, HOME_NAMES), *map(_net, HOME_NETS), *map(_constraint, own)]
     cert = (
         _builder(subject, subject, key, now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -283,7 +283,7 @@ def _net(text: str) -> x509.GeneralName:
     return x509.IPAddress(ipaddress.ip_network(text))
 
 
-def _alone(name: x509.GeneralName) -> x509.GeneralName:
+def _constraint(name: x509.GeneralName) -> x509.GeneralName:
     """`name` as a name constraint: an address becomes a network of one."""
     from cryptography import x509
 

@@ -143,7 +143,7 @@ def _instruction(tools: Sequence[Tool]) -> str:
 
 def _one_of(tools: Sequence[Tool]) -> dict[str, Any]:
     inner = [
-        _moved(tool.parameters, f"#/properties/arguments/anyOf/{index}")
+        _relocated(tool.parameters, f"#/properties/arguments/anyOf/{index}")
         for index, tool in enumerate(tools)
     ]
     return {
@@ -157,13 +157,13 @@ def _one_of(tools: Sequence[Tool]) -> dict[str, Any]:
     }
 
 
-def _moved(node: Any, to: str) -> Any:
+def _relocated(node: Any, to: str) -> Any:
     """Return the schema with its references adjusted to its new location `to`."""
     if isinstance(node, list):
-        return [_moved(inner, to) for inner in node]
+        return [_relocated(inner, to) for inner in node]
     if not isinstance(node, Mapping):
         return node
-    out = {name: _moved(inner, to) for name, inner in node.items()}
+    out = {name: _relocated(inner, to) for name, inner in node.items()}
     ref = node.get("$ref")
     if isinstance(ref, str) and ref.startswith("#"):
         out["$ref"] = to + ref[1:]

@@ -90,7 +90,7 @@ class Keyring:
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path.parent.chmod(0o700)
-            with self._alone():
+            with self._locked():
                 ring = self.look()
                 if ring.problem is not None:
                     raise OLPError(f"{self.path}: {ring.problem}; nothing was changed")
@@ -102,7 +102,7 @@ class Keyring:
         return ring.keys, keys
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """Hold the lock for changes. It is a separate file, since each change replaces the key
         file."""
         with files.locked(self.path.with_name(f"{FILE}.lock")):
@@ -112,7 +112,7 @@ class Keyring:
 
     def _write(self, data: bytes, keys: Keys) -> None:
         files.replace(self.path, data, durable=True, check=lambda new: self._read_back(new, keys))
-        self._settle(self.path.parent)
+        self._sync(self.path.parent)
 
     @staticmethod
     def _read_back(path: Path, keys: Keys) -> None:
@@ -122,7 +122,7 @@ class Keyring:
             why = ring.problem or "it does not say what was written"
             raise OLPError(f"nothing was changed, since the new file would be unusable: {why}")
 
-    def _settle(self, folder: Path) -> None:
+    def _sync(self, folder: Path) -> None:
         """Sync the folder, or a power failure could restore the old file with a revoked key."""
         descriptor = os.open(folder, os.O_RDONLY)
         try:

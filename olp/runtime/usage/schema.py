@@ -134,7 +134,7 @@ def opened_to_write(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA journal_size_limit = 16777216")
-        _bring_up(db)
+        _migrate(db)
     except BaseException:
         db.close()
         raise
@@ -153,7 +153,7 @@ def opened_to_read(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _bring_up(db: sqlite3.Connection) -> None:
+def _migrate(db: sqlite3.Connection) -> None:
     """Apply the missing migrations, all or none."""
     if version_of(db) == VERSION:
         return
