@@ -1,4 +1,4 @@
-"""Files that others may read while they are written, and folders that one may change at a time."""
+"""Atomic file replacement, and file locks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def replace(
     durable: bool = False,
     check: Callable[[Path], None] = lambda new: None,
 ) -> Path:
-    """Write `data` to `path` in one step: a reader sees the old file or the new one, never a part.
+    """Replace the content of `path` atomically.
 
-    The new file has `mode` from its beginning. `check` may look at it, and raise, before it takes
-    the place of the old one; a `durable` one is on the disk by then. OSError leaves the old file.
+    `check` may verify the new file, and raise, before it is renamed; with `durable`, it is
+    synced to disk by then. Raises OSError, with the old file unchanged.
     """
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}{NEW}")
     new = Path(name)
@@ -40,13 +40,13 @@ def replace(
 
 
 NEW = ".new-"
-"""What stands behind the name of a file that has not taken its place yet."""
+"""Infix of the names of temporary files."""
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds the lock of `path`, a folder or a file, which keeps out every other user of this
-    function, in this process and in others. A file is made if it is not there."""
+    """Hold an exclusive lock on `path`, a folder or a file, within and across processes. A missing
+    file is created."""
     flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
     descriptor = os.open(path, flags, 0o600)
     try:

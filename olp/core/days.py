@@ -1,4 +1,4 @@
-"""The days by which things are counted, and spans of time in words."""
+"""Local dates, and durations as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 
 class _Local(tzinfo):
-    """The system's zone, its changes of time included."""
+    """The system's time zone, with its DST changes."""
 
     def utcoffset(self, dt: datetime | None) -> timedelta | None:
         return None if dt is None else dt.replace(tzinfo=None).astimezone().utcoffset()
@@ -24,12 +24,12 @@ class _Local(tzinfo):
 
 
 LOCAL = _Local()
-"""For times that are reckoned with: what `datetime.astimezone()` gives keeps the offset of its
-moment, and is an hour off beyond the next change of summer time."""
+"""For date arithmetic: `datetime.astimezone()` has a fixed offset, and so its results are an hour
+off across a DST change."""
 
 
 def day_of(at: float) -> str:
-    """The local date, as YYYY-MM-DD, of a time in epoch seconds."""
+    """The local date of `at` (epoch seconds) as YYYY-MM-DD."""
     return _day_of(int(at))
 
 
@@ -39,13 +39,13 @@ def _day_of(second: int) -> str:
 
 
 def midnight_after(at: float) -> float:
-    """When the local day of `at` ends; both in epoch seconds."""
+    """The end of the local day of `at`; both in epoch seconds."""
     day = datetime.fromtimestamp(at).date() + timedelta(days=1)
     return datetime.combine(day, time()).timestamp()
 
 
 def lasting(seconds: float) -> str:
-    """A span in the words of whoever has to wait for its end: `45 s`, `26 min`, `3 h 05 min`."""
+    """A duration, rounded up, for users: `45 s`, `26 min`, `3 h 05 min`."""
     whole = math.ceil(seconds)
     if whole <= 90:
         return f"{max(whole, 1)} s"

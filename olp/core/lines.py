@@ -1,18 +1,18 @@
-"""Splits a byte stream into lines of text, for lines of any length and chunks of any border."""
+"""Splits a byte stream into lines of text."""
 
 from __future__ import annotations
 
 MAX_LINE = 64 * 1024 * 1024
-"""Bytes of one line. A CLI repeats whole answers in a line, but nothing honest is longer."""
+"""Maximum bytes of a line; a CLI may repeat a whole answer in one."""
 
 
 class LineTooLong(Exception):
-    """A line went beyond the limit; the stream cannot be read any further."""
+    """A line exceeded the limit; the rest of the stream cannot be read."""
 
 
 class LineSplitter:
-    """Feed it chunks; it gives whole lines, each decoded as a whole so that a character cut
-    between two chunks is not lost. Bytes that are not UTF-8 become U+FFFD."""
+    """Splits chunks into lines. Whole lines are decoded, so a character may be split between
+    chunks. Invalid UTF-8 becomes U+FFFD."""
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self._limit = limit
@@ -20,14 +20,14 @@ class LineSplitter:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The lines that `chunk` completes, without their line ends."""
+        """Return the lines that `chunk` completes, without line ends."""
         *whole, rest = chunk.split(b"\n")
         lines = [self._take(piece) for piece in whole]
         self._keep(rest)
         return lines
 
     def flush(self) -> list[str]:
-        """The last line, if the stream ended without a line end."""
+        """Return the last line, if the stream ended without a line end."""
         return [self._take(b"")] if self._size else []
 
     def _take(self, piece: bytes) -> str:

@@ -1,8 +1,7 @@
-"""Takes out of an error message what must not reach a client or a log: secrets and host paths.
+"""Removes secrets and host paths from error messages before they reach a client or a log.
 
-A word boundary would not do here: to a regular expression a letter of any script belongs to a word,
-so that a key which stands right behind a Cyrillic or Chinese letter would begin in mid-word. What
-may not stand in front is therefore listed, in ASCII.
+The patterns use ASCII lookbehinds instead of `\\b`: a letter of any script is a word character, so
+a key right after a Cyrillic or Chinese letter would not be at a word boundary.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from __future__ import annotations
 import re
 
 LIMIT = 4000
-"""Characters that are looked at. An error message is read by people; what is longer is cut first,
-so that a line of many MB costs nothing."""
+"""Maximum characters. Longer text is cut first, so that a line of many MB is cheap."""
 
 _VALUE = r"[A-Za-z0-9._~+/=%:!$*|-]{6,}"
 _LABELS = (
@@ -26,7 +24,7 @@ _SECRETS = re.compile(
     r"|(?i:(?:set-)?cookie2?\s*:\s*(?:[^\s;=]+=[^\s;]*;?\s*)+)"
     rf"|(?i:(?:{_LABELS})(?![A-Za-z])[\"']?\s*[=:]\s*[\"']?(?:(?:basic|bearer|digest|token)\s+)?)"
     rf"{_VALUE}"
-    # In an address any parameter with such a name is one, however short it is.
+    # In a URL, the value of any parameter with such a name, however short.
     r"|(?i:[?&;][\w.-]*(?:key|token|secret|pass|pwd|auth|sig|signature|sid|session|code)[\w.-]*="
     r"[^\s&;\"'#]+)"
     r"|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{40,}"
@@ -45,10 +43,10 @@ _CUT_WORD = re.compile(r"[A-Za-z0-9._~+/=%@:-]*\Z")
 
 
 def scrub(text: str) -> str:
-    """`text` on one line, with secrets and paths of this machine replaced by `[…]` marks; at most
-    `LIMIT` characters of it, and then U+2026."""
+    """Return `text` on one line, with secrets and local paths replaced by `[secret]` and
+    `[path]`; cut to `LIMIT` characters and U+2026."""
     if len(text) > LIMIT:
-        # Half a secret would not be known as one.
+        # Drop the cut word: half a secret would not be recognised.
         text = _CUT_WORD.sub("", text[:LIMIT]) + "…"
     text = _CONTROLS.sub(" ", text)
     text = _LOGIN.sub(r"\1[secret]@", text)

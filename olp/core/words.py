@@ -1,4 +1,4 @@
-"""Numbers with their nouns, as people write them."""
+"""Numbers with nouns, singular or plural."""
 
 from __future__ import annotations
 

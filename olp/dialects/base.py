@@ -1,5 +1,5 @@
-"""What a public API is to the server: its routes, and how its requests are read and its answers
-written. It sees no provider, no process and no clock."""
+"""The interface of a public API: its routes, and how requests are decoded and answers encoded. No
+I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from olp.model import ModelEntry, Request
 
 
 class Serves(Enum):
-    """What there is at a route."""
+    """What a route serves."""
 
     ANSWER = "answer"
     """The answer of a chain: `decode`, then `encoder` or `whole`."""
@@ -23,16 +23,16 @@ class Serves(Enum):
     """The list of models."""
 
     MODEL = "model"
-    """One model, whose name is the variable `id` of the path."""
+    """One model, named by the path variable `id`."""
 
     LOCAL = "local"
-    """What the dialect answers by itself, such as a count of tokens or a version."""
+    """A response by the dialect itself, such as a token count or a version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One address of the API. `path` may have variables, in aiohttp's notation; `local` makes the
-    JSON value of a LOCAL route from these and the body, or raises RequestError."""
+    """A route. `path` may have variables, in aiohttp's syntax; `local` computes the JSON value of a
+    LOCAL route from these and the body, or raises RequestError."""
 
     method: str
     path: str
@@ -42,8 +42,8 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a request may bring: so many messages, so many images and files, and images by their
-    address (`links`)."""
+    """Limits of a request: messages, images and files (`media`), and whether images may be given by
+    URL (`links`)."""
 
     max_messages: int = 4096
     max_media: int = 50
@@ -51,15 +51,15 @@ class Bounds:
 
 
 class Order(Protocol):
-    """A decoded request. A dialect's own class adds what only its encoder has to know."""
+    """A decoded request. A dialect's class adds what only its encoder needs."""
 
     @property
     def request(self) -> Request:
-        """What is asked of a chain."""
+        """The request to the chain."""
 
 
 class Encoder(Protocol):
-    """One streamed answer."""
+    """Encodes one streamed answer."""
 
     @property
     def media_type(self) -> str:
@@ -67,51 +67,51 @@ class Encoder(Protocol):
 
     @property
     def keep_alive(self) -> bytes:
-        """Bytes that clients skip."""
+        """Bytes that clients ignore."""
 
     def event(self, output: Output) -> bytes:
-        """The bytes for one output; none for what this API does not show."""
+        """Encode one output; empty if this API does not show it."""
 
     def error(self, error: RequestError) -> bytes:
-        """The bytes that end a stream which OLP itself had to break off."""
+        """Encode the end of a stream that OLP aborts."""
 
 
 class Dialect(Protocol):
-    """One public API. `rank` orders them: the first one words the errors of paths that nobody
+    """A public API. The one with the lowest `rank` formats the errors of paths that no dialect
     owns."""
 
     name: str
     rank: int
     base: tuple[str, str]
-    """What clients call the address they are pointed at, and its path."""
+    """Name and path of the base URL."""
     routes: Sequence[Route]
 
     def owns(self, path: str) -> bool:
-        """Whether errors at `path` are in this API's words."""
+        """Whether errors at `path` are in this API's format."""
 
     def absent(self, path: str) -> str | None:
-        """What OLP does instead of what this API, or one like it, has at `path`."""
+        """What OLP offers instead of an unsupported endpoint at `path`."""
 
     def model_in(self, body: bytes) -> str:
-        """The model that `body` asks for, as far as that can be read; `body` may be a bad one."""
+        """The requested model, if it can be read; `body` may be invalid."""
 
     def decode(self, body: bytes, bounds: Bounds, variables: Mapping[str, str]) -> Order:
-        """The request in `body`, with the variables of its path; RequestError 4xx."""
+        """Decode a request. `variables` are those of the path. Raises RequestError 4xx."""
 
     def encoder(self, order: Order, *, id: str, created: int) -> Encoder:
-        """What writes the stream. `created` is in epoch seconds."""
+        """A stream encoder. `created` is in epoch seconds."""
 
     def whole(self, order: Order, outputs: Sequence[Output], *, id: str, created: int) -> bytes:
-        """The complete answer. `outputs` begins with an Answering and ends with Done or Failed."""
+        """Encode a complete answer. `outputs` runs from Answering to Done or Failed."""
 
     def refused(self, end: Refused) -> bytes:
-        """The body of an answer that no hop gave."""
+        """The error body if no hop answered."""
 
     def error(self, error: RequestError) -> bytes:
-        """The body for a request that asks no provider."""
+        """The error body for a request that reached no provider."""
 
     def models(self, entries: Sequence[ModelEntry]) -> Any:
-        """The JSON value of the list of models."""
+        """The list of models as JSON."""
 
     def model(self, entry: ModelEntry) -> Any:
-        """The JSON value of one."""
+        """One model as JSON."""

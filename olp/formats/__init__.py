@@ -1,5 +1,4 @@
-"""Answers that were asked for as JSON: where that stands in what the model says, and whether it is
-what was asked for."""
+"""JSON answers: extraction from the model's text, and validation."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ __all__ = ["Budget", "JsonText", "TooMuch", "bounded", "boundless", "conform", "
 
 
 def conform(text: str, wanted: JsonFormat) -> tuple[str, str | None]:
-    """The JSON text of an answer, and what is wrong with it (None when it conforms)."""
+    """Return the JSON text of an answer and why it does not conform (None if it does)."""
     found = JsonText(wanted)
     body = found.feed(text) + found.end()
     return body, found.code or fault(body, wanted)
 
 
 def fault(body: str, wanted: JsonFormat) -> str | None:
-    """What is wrong with the JSON text `body`, if anything."""
+    """Return why the JSON text `body` does not conform, if so."""
     try:
         value = json.loads(body, parse_constant=_refuse_constant)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""Whether a value conforms to a JSON Schema, in bounded time: the schema comes from a client.
+"""JSON Schema validation in bounded time, since the schema comes from a client.
 
-The vendors' own schema modes are used where a CLI has one, but what reaches the client is checked
-here in every case: an answer that does not conform is an error and not a success.
+The vendors' own schema modes are used where a CLI has one, but every answer is validated here: one
+that does not conform is reported as an error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import regex
 
 
 def mismatch(value: Any, schema: Mapping[str, Any]) -> str | None:
-    """What of `value` breaks the schema, if anything."""
+    """Return why `value` does not conform to the schema, if so."""
     from jsonschema.exceptions import UnknownType, best_match
     from jsonschema.validators import validator_for
     from referencing import Registry
@@ -25,7 +25,7 @@ def mismatch(value: Any, schema: Mapping[str, Any]) -> str | None:
 
     if boundless(schema):
         return "the schema takes too long to check"
-    # Without a registry of its own jsonschema would fetch what a `$ref` names: a page, or a file.
+    # With an empty registry; jsonschema's default one fetches URLs and files named by a `$ref`.
     validator = bounded(validator_for(schema, _default()))(schema, registry=Registry())
     try:
         error = best_match(validator.iter_errors(value))
@@ -36,7 +36,7 @@ def mismatch(value: Any, schema: Mapping[str, Any]) -> str | None:
     except (TooMuch, TimeoutError):
         return "the schema takes too long to check"
     except (UnknownType, ArithmeticError, AttributeError, TypeError, ValueError, regex.error):
-        # Older dialects' own schemas let through what their rules then trip over.
+        # The metaschemas of older drafts accept schemas that make their rules raise.
         return "the schema cannot be applied to the answer"
     if error is None:
         return None
@@ -44,45 +44,44 @@ def mismatch(value: Any, schema: Mapping[str, Any]) -> str | None:
 
 
 MAX_STEPS = 200_000
-"""Rules that are applied in one check. A schema comes from a client: a small one can ask for more
-work than anybody can wait for."""
+"""Maximum rules applied in one check: even a small schema can require unbounded work."""
 
 CHECK_S = 1.0
-"""Seconds of the processor that one check may take."""
+"""CPU seconds for one check."""
 
 PATTERN_S = 0.05
-"""Seconds that one regular expression of a schema may take."""
+"""Seconds for one regular expression search."""
 
 MAX_PATTERN = 4096
-"""Characters of one regular expression."""
+"""Maximum characters of a regular expression."""
 
 MAX_UNROLLED = 10_000
-"""Copies of a part that repeated groups may make of it. Only a search can be ended in time, and not
-the compilation, which copies."""
+"""Maximum copies that counted repetitions expand to. Compilation makes these copies and, unlike a
+search, has no timeout."""
 
 _REPEATED = re.compile(r"\)\s*(?:\+|\{\s*(\d{1,9}))")
 _VERBOSE = re.compile(r"\(\?[A-Za-z0-9]*x")
 
 
 class TooMuch(Exception):
-    """The check has taken more than it may."""
+    """The check exceeded its budget."""
 
 
 class Budget:
-    """What one check may still take, or several that share it."""
+    """The remaining budget of one check, or of several that share it."""
 
     def __init__(self) -> None:
         self._steps = MAX_STEPS
         self._until = time.thread_time() + CHECK_S
 
     def spend(self) -> None:
-        """One step; TooMuch if there is none left."""
+        """Use one step. Raises TooMuch if none is left."""
         self._steps -= 1
         if self._steps < 0 or time.thread_time() > self._until:
             raise TooMuch
 
     def found(self, pattern: str, text: str) -> bool:
-        """Whether `pattern` is in `text`; TooMuch or TimeoutError if that takes too long."""
+        """Whether `pattern` matches in `text`. Raises TooMuch or TimeoutError if too slow."""
         self.spend()
         if len(pattern) > MAX_PATTERN or _unrolled(pattern) > MAX_UNROLLED:
             raise TooMuch
@@ -90,9 +89,9 @@ class Budget:
 
 
 def _unrolled(pattern: str) -> int:
-    """At most so many copies, as if each repeated group were inside the one before."""
+    """Upper bound of the copies, as if each repeated group were nested in the previous one."""
     if _VERBOSE.search(pattern):
-        return MAX_UNROLLED + 1  # a comment could stand between a group and its number
+        return MAX_UNROLLED + 1  # a comment may separate a group from its count
     return math.prod(int(found[1] or 1) + 1 for found in _REPEATED.finditer(pattern))
 
 
@@ -100,9 +99,8 @@ Check = Callable[[Any, Any, Any, Any], Iterator[Any]]
 
 
 def bounded(base: Any, budget: Budget | None = None) -> Any:
-    """A validator like `base` for one check, or for those that share a `budget`: TooMuch or
-    TimeoutError end it in time, whatever the schema and the value are. The rules that search, or
-    compare all with all, are our own."""
+    """Return a validator like `base` for one check, or for several that share `budget`. It raises
+    TooMuch or TimeoutError when too slow. Rules that search, or compare pairwise, are replaced."""
     from jsonschema.validators import extend
 
     budget = budget or Budget()
@@ -129,7 +127,7 @@ def bounded(base: Any, budget: Budget | None = None) -> Any:
         budget.spend()
         inner = changes.get("schema")
         if isinstance(inner, dict) and "$schema" in inner:
-            # A dialect named further down would leave these rules behind.
+            # A nested `$schema` would switch to a validator without these rules.
             changes["schema"] = {name: rule for name, rule in inner.items() if name != "$schema"}
         return evolved(self, **changes)
 
@@ -175,8 +173,8 @@ def _additional_properties(
 
 
 def boundless(schema: Any) -> str | None:
-    """What in `schema` cannot be checked in a bounded time, if anything: the library's own rule for
-    properties that no other rule looked at searches with the patterns, and without an end."""
+    """Return why `schema` cannot be checked in bounded time, if so. The library's rule for
+    `unevaluatedProperties` searches with the patterns, without a timeout."""
     names: set[str] = set()
     waiting, nodes = [schema], 0
     while waiting:
@@ -196,19 +194,19 @@ def boundless(schema: Any) -> str | None:
 def _unique_items(validator: Any, rule: Any, instance: Any, _: Any) -> Iterator[Any]:
     if not rule or not validator.is_type(instance, "array"):
         return
-    if len({_frozen(item) for item in instance}) < len(instance):
+    if len({_hashable(item) for item in instance}) < len(instance):
         yield _error("has an element twice")
 
 
-def _frozen(value: Any) -> Any:
-    """Equal for what is equal in JSON, where true is not 1, and 1 is 1.0."""
+def _hashable(value: Any) -> Any:
+    """A hashable form, equal for equal JSON values: true differs from 1, but 1 equals 1.0."""
     match value:
         case bool():
             return ("boolean", value)
         case list():
-            return ("array", tuple(map(_frozen, value)))
+            return ("array", tuple(map(_hashable, value)))
         case dict():
-            return ("object", frozenset((name, _frozen(inner)) for name, inner in value.items()))
+            return ("object", frozenset((name, _hashable(inner)) for name, inner in value.items()))
         case _:
             return value
 

@@ -1,8 +1,8 @@
-"""Finds the JSON in an answer while it comes.
+"""Extracts the JSON from a streamed answer.
 
-A model may put a Markdown fence around it, or a line of prose before it. What is handed on piece by
-piece is the same as what is made of the whole answer, since both are made here. The value itself
-goes out as it is: whether it is proper JSON, and the right one, can only be said at its end.
+A model may wrap it in a Markdown fence, or put a line of prose before it. Streamed and complete
+answers use the same code, so both give the same text. The value is passed on unchanged; it can only
+be validated at its end.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 from olp.model import JsonFormat
 
 _BEGIN = re.compile(
-    r"""(?P<fence>```[\w+-]*+\s*+)?          # perhaps behind a fence,
-        (?:(?P<object>\{)\s*+["}]           # an object with a name or nothing in it,
-          |(?P<array>\[)\s*+[]"{[\dtfn-])   # or an array with a value or nothing in it
+    r"""(?P<fence>```[\w+-]*+\s*+)?          # an optional fence,
+        (?:(?P<object>\{)\s*+["}]           # an object, empty or with a key,
+          |(?P<array>\[)\s*+[]"{[\dtfn-])   # or an array, empty or with a value
     """,
     re.VERBOSE,
 )
-"""How a value begins, at the beginning of a line."""
+"""The start of a value, at the start of a line."""
 
 _UNDECIDED = re.compile(r"(?:`{0,2}|```[\w+-]*+\s*+(?:[{[]\s*+)?|[{[]\s*+)\Z")
-"""The end of a text that may yet become such a beginning."""
+"""The end of a text that may still become the start of a value."""
 
 MAX_BEGIN = 256
-"""Characters of such a beginning."""
+"""Maximum characters of the start of a value."""
 
 _BLANKS = re.compile(r"\s*+")
 _FENCE = re.compile(r"\A```[\w+-]*[ \t]*\n(?P<body>.*?)\n?```\Z", re.DOTALL)
@@ -34,14 +34,14 @@ _INSIDE = re.compile(r'["\\]')
 
 
 class JsonText:
-    """The JSON of one answer. What has no braces or brackets is only known when it is whole."""
+    """The JSON of one answer. A value other than an object or array is only found at the end."""
 
     def __init__(self, wanted: JsonFormat) -> None:
         self._kinds = _kinds(wanted)
         self._before: list[str] = []
         self._held = ""
         self._line_begins = True
-        self._fenced = self._foreign = False
+        self._fenced = self._unwanted = False
         self._depth = 0
         self._in_string = False
         self._escaped = False
@@ -50,32 +50,32 @@ class JsonText:
 
     @property
     def begun(self) -> bool:
-        """Whether there is a value, or the beginning of one."""
+        """Whether the value has started."""
         return self._depth > 0 or self.complete
 
     @property
     def complete(self) -> bool:
-        """Whether the value is whole."""
+        """Whether the value is complete."""
         return self._rest is not None
 
     def feed(self, piece: str) -> str:
-        """What of the JSON is new with the next piece of the answer."""
+        """Take the next piece of the answer; returns the new JSON text."""
         if self._rest is not None:
             self._rest.append(piece)
             return ""
         if self._depth:
             return self._value(piece)
-        if self._foreign:
+        if self._unwanted:
             self._before.append(piece)
             return ""
         self._held += piece
         return self._value(self._held) if self._begin() else ""
 
     def end(self) -> str:
-        """What is still to be handed on when no more comes; `problem` then says what is wrong with
-        what stands around the JSON."""
+        """Return the remaining JSON text. Afterwards `code` is the problem with the text around the
+        JSON, if any."""
         if self._rest is not None:
-            self.code = self._behind("".join(self._rest).strip())
+            self.code = self._problem_after("".join(self._rest).strip())
         if self.begun:
             return ""
         body = "".join([*self._before, self._held]).strip()
@@ -83,19 +83,19 @@ class JsonText:
         return fenced["body"].strip() if fenced else body
 
     def _begin(self) -> bool:
-        """Whether the value begins: it is then what is held. One of another kind is not the one
-        that is wanted, and neither is what stands inside of it."""
+        """Look for the start of the value; if True, it is at the start of `_held`. A value of an
+        unwanted kind is skipped with everything inside it."""
         at, found = 0, False
-        while at < len(self._held) and not (found or self._foreign):
+        while at < len(self._held) and not (found or self._unwanted):
             if self._line_begins:
                 at = _BLANKS.match(self._held, at).end()  # type: ignore[union-attr]
                 begin = _BEGIN.match(self._held, at, at + MAX_BEGIN)
                 if begin is not None:
                     kind = "object" if begin["object"] else "array"
                     self._fenced = bool(begin["fence"])
-                    self._foreign = kind not in self._kinds
-                    at = len(self._held) if self._foreign else begin.start(kind)
-                    found = not self._foreign
+                    self._unwanted = kind not in self._kinds
+                    at = len(self._held) if self._unwanted else begin.start(kind)
+                    found = not self._unwanted
                     continue
                 if len(self._held) - at <= MAX_BEGIN and _UNDECIDED.match(self._held, at):
                     break
@@ -131,8 +131,8 @@ class JsonText:
                         return piece[:at]
         return piece
 
-    def _behind(self, rest: str) -> str | None:
-        """What is wrong with the text behind the value: prose may only follow its fence."""
+    def _problem_after(self, rest: str) -> str | None:
+        """Return the problem with the text after the value: prose is only allowed after a fence."""
         inside, fence, after = rest.partition("```") if self._fenced else (rest, "", "")
         if inside.strip():
             return "not JSON alone: there is text behind it"
@@ -140,7 +140,7 @@ class JsonText:
 
 
 def _kinds(wanted: JsonFormat) -> frozenset[str]:
-    """What the value can begin as, of an object and an array."""
+    """The allowed kinds of the value, of `object` and `array`."""
     both = frozenset({"object", "array"})
     if wanted.schema is None:
         return frozenset({"object"})

@@ -1,10 +1,10 @@
-"""A household authority, and the certificate of this server that it vouches for.
+"""A local certificate authority, and the server certificate that it signs.
 
-Devices trust the authority once, and every later certificate of the server is then good. Whoever
-has its key can stand in for any site on those devices, so it is made unable to: it may only vouch
-for names and addresses of a home network (X.509 name constraints), whatever is stolen.
+Devices trust the authority once, and then accept every later server certificate. A stolen CA key
+could impersonate any site on these devices, so X.509 name constraints restrict the authority to
+names and addresses of a home network.
 
-The library `cryptography` is loaded only here, and only by `olp cert`.
+`cryptography` is imported only here, and only by `olp cert`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 AUTHORITY_DAYS = 3650
 SERVER_DAYS = 397
-"""Apple's devices refuse a certificate of more than 825 days, and 398 is the limit of browsers."""
+"""Apple devices reject certificates valid for more than 825 days, browsers for more than 398."""
 
 BACKDATED = timedelta(hours=1)
-"""For devices whose clock is behind."""
+"""Tolerance for devices whose clock is slow."""
 
 HOME_NAMES = ("localhost", "local", "lan", "home", "internal", "home.arpa", "fritz.box")
-"""Names, and all below them, that the authority may vouch for; this machine's own are added."""
+"""Permitted domains, with their subdomains; this machine's names are added."""
 
 HOME_NETS = (
     *("127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16"),
@@ -51,26 +51,40 @@ class NoCryptography(OLPError):
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What was made, and where. `new_authority` says that devices must trust it first; `left_out`
-    are addresses of this machine that the authority may not sign for."""
+    """A new server certificate."""
 
     authority: Path
+    """Certificate of the authority (PEM)."""
+
     cert: Path
+    """Server certificate with its chain (PEM)."""
+
     key: Path
+    """Private key of the server (PEM)."""
+
     names: tuple[str, ...]
+    """Names and addresses in the certificate."""
+
     expires: datetime
+    """End of its validity (UTC)."""
+
     fingerprint: str
+    """SHA-256 of the authority's certificate."""
+
     new_authority: bool
+    """Whether the authority is new, so that devices must trust it first."""
+
     left_out: tuple[str, ...]
+    """Addresses of this machine that the authority may not sign for."""
 
 
 def make(
     folder: Path, given: Sequence[str], found: Sequence[str], now: datetime, *, anew: bool = False
 ) -> Made:
-    """A certificate for the names `given` and those `found` on this machine, in `folder`.
+    """Create a certificate in `folder` for the names `given` and those `found` on this machine.
 
-    The authority is kept if there is one that is still good, unless it is to be made `anew`.
-    OLPError if it may not vouch for a name that was given, or if a file cannot be used.
+    A valid authority is reused unless `anew`. Raises OLPError if it may not sign for a name in
+    `given`, or if a file is unusable.
     """
     try:
         from cryptography import x509  # noqa: F401
@@ -123,7 +137,7 @@ def _make(
 
 
 def _authority(file: Path, key_file: Path, now: datetime) -> tuple[x509.Certificate, Key] | None:
-    """The one that is there; None if there is none, or if it ends before a new certificate."""
+    """Load the authority; None if missing, or if it expires before a new certificate would."""
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -151,7 +165,7 @@ def _new_authority(names: Iterable[str], now: datetime) -> tuple[x509.Certificat
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _named(f"OLP household authority ({now:%Y-%m-%d})")
     own = [name for name in map(_general, names) if name not in map(_general, HOME_NAMES)]
-    permitted = [*map(_general, HOME_NAMES), *map(_net, HOME_NETS), *map(_alone, own)]
+    permitted = [*map(_general, HOME_NAMES), *map(_net, HOME_NETS), *map(_constraint, own)]
     cert = (
         _builder(subject, subject, key, now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -164,7 +178,7 @@ def _new_authority(names: Iterable[str], now: datetime) -> tuple[x509.Certificat
 
 
 def permits(authority: x509.Certificate, name: str) -> bool:
-    """Whether the authority may vouch for a name or an address."""
+    """Whether the authority may sign for `name` (a name or an address)."""
     from cryptography import x509
 
     limits = authority.extensions.get_extension_for_class(x509.NameConstraints).value
@@ -247,7 +261,7 @@ def _named(name: str) -> x509.Name:
 
 
 def _general(name: str) -> x509.GeneralName:
-    """A name or an address; OLPError if it is neither."""
+    """Parse a DNS name or IP address. Raises OLPError."""
     from cryptography import x509
 
     try:
@@ -269,8 +283,8 @@ def _net(text: str) -> x509.GeneralName:
     return x509.IPAddress(ipaddress.ip_network(text))
 
 
-def _alone(name: x509.GeneralName) -> x509.GeneralName:
-    """A name as a constraint: an address is a network of one."""
+def _constraint(name: x509.GeneralName) -> x509.GeneralName:
+    """`name` as a name constraint: an address becomes a network of one."""
     from cryptography import x509
 
     return _net(str(name.value)) if isinstance(name, x509.IPAddress) else name

@@ -1,7 +1,7 @@
-"""All that OLP would miss after the loss of a disk, in one file: the configuration and its state.
+"""Backup and restore of the configuration and state, as one file.
 
-Databases are copied by SQLite itself, so that a running server does not matter. What belongs to
-one run of the server (private folders, locks), or is made again by itself, is left out.
+Databases are copied with SQLite's backup API, so the server may be running. Files of a single
+server run (private folders, locks) and files that are regenerated are left out.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ ABOUT = "olp-backup.json"
 CONFIG = "olp.toml"
 STATE = "state"
 FORM = 1
-"""The number of this form of backup."""
+"""Version of the backup format."""
 
 LEFT_OUT = {"runs", "private", "work", "kept", "demo"}
-"""Folders of one run, what is made anew, and what nobody misses."""
+"""Folders of a single run, or with regenerated or disposable content."""
 
 PASSING = ("-wal", "-shm", "-journal", ".new", ".lock", ".token")
-"""Ends of the names of files that are part of another, or of a change under way."""
+"""Suffixes of auxiliary and temporary files."""
 
 MAX_BYTES = 8 * 1024**3
-"""A backup that unpacks to more is none of ours."""
+"""Maximum unpacked size of a backup."""
 
 
 MAX_CONFIG = 1024**2
-"""Bytes of a configuration."""
+"""Maximum bytes of a configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Where everything went. `aside` are the folder and the file that were there before."""
+    """Result of a restore. `aside` are the previous folder and file, moved aside."""
 
     config: Path | None
     state: Path
@@ -60,8 +60,8 @@ class Restored:
 
 
 def write(target: Path, config: Path, state: Path, now: datetime) -> int:
-    """Make the backup `target`, readable by its owner alone; the number of files in it. OLPError
-    if it is there already, or if something cannot be read."""
+    """Write the backup `target` with mode 600; returns its number of files. Raises OLPError if it
+    exists, or if a file cannot be read."""
     new = target.with_name(target.name + ".new")
     try:
         if target.exists():
@@ -91,7 +91,7 @@ def _fill(archive: tarfile.TarFile, config: Path, state: Path, now: datetime) ->
 
 
 def _files(state: Path) -> Iterator[Path]:
-    """The files to be kept. Links are left: what they point to is not ours."""
+    """The files to back up, without symbolic links."""
     for folder, folders, names in os.walk(state):
         here = Path(folder)
         if here == state:
@@ -104,7 +104,7 @@ def _files(state: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _copy_of(database: Path) -> Iterator[IO[bytes]]:
-    """A database as it is at one moment, in one piece."""
+    """A consistent snapshot of a database."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.db"
         with (
@@ -129,7 +129,7 @@ def _add(archive: tarfile.TarFile, name: str, file: IO[bytes], at: datetime) -> 
 
 
 def config_in(source: Path) -> str | None:
-    """The configuration in a backup; OLPError if the file is none."""
+    """Return the configuration in a backup. Raises OLPError if it is not a backup."""
     with _opened(source) as (archive, _):
         entry = next((e for e in archive if e.name == CONFIG and e.isreg()), None)
         file = archive.extractfile(entry) if entry else None
@@ -141,7 +141,7 @@ def config_in(source: Path) -> str | None:
 
 @contextlib.contextmanager
 def _opened(source: Path) -> Iterator[tuple[tarfile.TarFile, int]]:
-    """The archive behind its first file, and how many more there must be."""
+    """Open the archive after its first file; also yields the expected number of other files."""
     try:
         with tarfile.open(source, "r:gz") as archive:
             first = archive.next()
@@ -157,9 +157,9 @@ def _opened(source: Path) -> Iterator[tuple[tarfile.TarFile, int]]:
 
 
 def restore(source: Path, config: Path, state: Path, now: datetime) -> Restored:
-    """Put a backup in its place. What is there is moved aside, never overwritten.
+    """Restore a backup. Existing files are moved aside, never overwritten.
 
-    OLPError if a server runs on `state`, or if the file is no whole backup; then nothing changed.
+    Raises OLPError, without any change, if a server uses `state` or the backup is incomplete.
     """
     if in_use(state):
         raise OLPError(f"a server runs on {state}; stop it first")
@@ -187,7 +187,7 @@ def _restore(source: Path, config: Path, state: Path, stamp: str) -> Restored:
 
 
 def _unpack(source: Path, folder: Path) -> tuple[int, bytes | None]:
-    """The state's files into `folder`; how many files there were, and the configuration."""
+    """Unpack the state to `folder`; returns the number of files, and the configuration."""
     count, total, config = 0, 0, None
     with _opened(source) as (archive, expected):
         for entry in archive:
@@ -206,7 +206,7 @@ def _unpack(source: Path, folder: Path) -> tuple[int, bytes | None]:
                 _put(folder.joinpath(*path.parts[1:]), file)
             else:
                 raise OLPError(f"{source} holds what no backup of OLP holds: {entry.name!r}")
-        # tarfile takes a cut for an end; gzip's own sum, at its very end, does not.
+        # tarfile accepts a truncated archive; reading to the end verifies the gzip checksum.
         while archive.fileobj is not None and archive.fileobj.read(1024**2):
             continue
         if count != expected:

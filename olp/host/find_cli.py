@@ -13,10 +13,10 @@ from olp.providers.base import ProviderInfo
 def find_command(
     info: ProviderInfo, config: ProviderConfig, environ: Mapping[str, str]
 ) -> tuple[str, ...] | None:
-    """The command that starts the CLI, the program as an absolute path; None if it is not there.
+    """The command that starts the CLI, with an absolute path; None if it is not installed.
 
-    A launcher script in front of the real program is left out where the program is found beside
-    it: it costs time, and a signal that ends it may not reach the program.
+    A launcher script is bypassed if the native program is found: it costs time, and may not forward
+    signals.
     """
     wanted = config.command or (info.program,)
     program = shutil.which(wanted[0], path=environ.get("PATH"))

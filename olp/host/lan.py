@@ -1,4 +1,4 @@
-"""The addresses and names of this machine in its own network."""
+"""Addresses and names of this machine in the local network."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ nothing."""
 
 
 def addresses() -> list[str]:
-    """This machine's addresses as others reach it, the best first: IPv4 before IPv6, since people
-    read it off a screen; those of a home network before all others."""
+    """This machine's non-loopback addresses, the best first: IPv4 before IPv6, since users type
+    them; private before public ones."""
     found = dict.fromkeys(_outgoing())
     found |= dict.fromkeys(_of_name(socket.gethostname()))
     usable = [ipaddress.ip_address(text) for text in found]
@@ -58,10 +58,10 @@ def is_loopback(host: str) -> bool:
 
 
 def reached_at(host: str) -> str:
-    """Where a server that listens on `host` is reached from its own machine."""
+    """The local address of a server that listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def url_host(host: str) -> str:
-    """`host` as it stands in an address."""
+    """`host` as it is written in a URL."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -1,6 +1,6 @@
-"""Lets other machines of the local network find OLP by itself: multicast DNS, `_olp._tcp`.
+"""Service discovery in the local network: multicast DNS, `_olp._tcp`.
 
-The library is only needed by those who switch this on, and is loaded only then.
+`zeroconf` is optional, and is imported only if this is enabled.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KIND = "_olp._tcp.local."
 
 ANSWER_MS = 1500
-"""Milliseconds that a server which was seen may take to tell its address."""
+"""Milliseconds to wait for the address of a discovered server."""
 
 
 class NoZeroconf(OLPError):
@@ -81,8 +81,8 @@ def _described(addresses: list[str], port: int, *, tls: bool) -> AsyncServiceInf
 
 
 async def browse(seconds: float) -> list[Neighbour]:
-    """The servers that answer within so many seconds; NoZeroconf, or OLPError if the network
-    cannot be asked."""
+    """The servers that answer within `seconds`. Raises NoZeroconf, or OLPError on a network
+    error."""
     try:
         from zeroconf import Error, ServiceStateChange, Zeroconf
         from zeroconf.asyncio import AsyncServiceBrowser, AsyncZeroconf
@@ -112,7 +112,7 @@ async def _asked(network: Any, name: str) -> Neighbour | None:
     if info is None or info.port is None:
         return None
     addresses = info.parsed_scoped_addresses() or [info.server.rstrip(".")]
-    # Untrusted text of other machines, to be printed to a terminal.
+    # Untrusted text from other machines, printed to a terminal.
     told = {_clean(k): _clean(v or b"") for k, v in info.properties.items()}
     scheme = "https" if told.get("tls") == "1" else "http"
     first = min(addresses, key=lambda address: ":" in address)

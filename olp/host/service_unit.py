@@ -1,8 +1,8 @@
-"""OLP as a service of the user: the file that systemd or launchd starts it from.
+"""OLP as a user service of systemd or launchd.
 
-A service does not see what a shell has set up, and so finds no CLI: PATH is taken over from the
-shell that installs it, and so are the variables that say where a CLI keeps its login. Secrets are
-not, since these files are readable; they have a file of their own beside the configuration.
+A service does not have the shell's environment, so PATH and the variables with the CLIs' login
+folders are copied from the installing shell. Secrets are not, since unit files are readable; they
+go to a separate file beside the configuration.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from pathlib import Path
 
 NAME = "olp"
 LABEL = "local.olp.serve"
-"""launchd's name for it."""
+"""The launchd label."""
 
 WATCHDOG_S = 60
-"""Seconds without a sign of life after which systemd starts it again."""
+"""Seconds without a watchdog ping after which systemd restarts the server."""
 
 STOP_EXTRA_S = 20
-"""Seconds beside the drain that a stop may take: ending processes, writing the record."""
+"""Seconds for a stop beyond the drain: ending processes, flushing the usage store."""
 
 PLACES = (
     *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "VIBE_HOME", "OLP_CONFIG"),
     *("XDG_CONFIG_HOME", "XDG_STATE_HOME", "LANG", "TZ"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
 )
-"""Variables that say where and how things are, and hold no secret."""
+"""Variables with locations and settings, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be started. `environment` is the shell's as far as it is taken over; `secrets` is
-    the file of those variables that are nobody else's business."""
+    """The service to start. `environment` has the copied variables; `secrets` is the file with
+    secret ones."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -51,8 +51,8 @@ SECRETS = "service.env"
 def job(
     environ: Mapping[str, str], config: Path, drain_s: float, home: Path, *, named: bool = True
 ) -> Job:
-    """The server as it would run in this shell, with this Python. `config` is where the
-    configuration is, or would be; it is told to the server if `named`."""
+    """The server as started from this shell, with this Python. `config` is the configuration file,
+    which need not exist; it is passed to the server if `named`."""
     told = ("--config", str(config)) if named else ()
     argv = (sys.executable, "-m", "olp", "serve", *told)
     kept = {name: environ[name] for name in PLACES if environ.get(name)}
@@ -62,7 +62,7 @@ def job(
 
 
 def search_path(environ: Mapping[str, str]) -> str:
-    """PATH without what means something only in this shell, or belongs to this moment."""
+    """The absolute folders of PATH, without duplicates."""
     parts = [part for part in environ.get("PATH", "").split(":") if part.startswith("/")]
     return ":".join(dict.fromkeys((*parts, "/usr/bin", "/bin")))
 
@@ -71,15 +71,14 @@ def search_path(environ: Mapping[str, str]) -> str:
 
 
 def systemd_file(home: Path, environ: Mapping[str, str]) -> Path:
-    """Where the unit belongs."""
+    """Path of the unit."""
     config = environ.get("XDG_CONFIG_HOME") or str(home / ".config")
     return Path(config) / "systemd" / "user" / f"{NAME}.service"
 
 
 def systemd_unit(job: Job) -> str:
-    """The unit. What hardens it here are the options that need no new namespace, since a user's
-    own systemd may not make one everywhere, and that no CLI runs into: a JIT needs writable code,
-    a login its home."""
+    """The unit. Its hardening options need no namespaces, which user services cannot create
+    everywhere, and are compatible with the CLIs (JIT compilation, logins in the home folder)."""
     environment = "\n".join(
         f"Environment={_quoted(f'{name}={value}')}" for name, value in job.environment.items()
     )
@@ -131,7 +130,7 @@ def _escaped(path: str) -> str:
 
 
 def systemd_commands() -> Sequence[tuple[str, ...]]:
-    """What has to be run when the unit is in its place."""
+    """Commands to run after the unit was written."""
     return (
         ("systemctl", "--user", "daemon-reload"),
         ("systemctl", "--user", "enable", NAME),
@@ -140,7 +139,7 @@ def systemd_commands() -> Sequence[tuple[str, ...]]:
 
 
 def systemd_undo() -> Sequence[tuple[str, ...]]:
-    """What has to be run before the unit is removed."""
+    """Commands to run before the unit is removed."""
     return (("systemctl", "--user", "disable", "--now", NAME),)
 
 
@@ -148,12 +147,12 @@ def systemd_undo() -> Sequence[tuple[str, ...]]:
 
 
 def launchd_file(home: Path) -> Path:
-    """Where the agent belongs."""
+    """Path of the agent."""
     return home / "Library" / "LaunchAgents" / f"{LABEL}.plist"
 
 
 def launchd_agent(job: Job) -> str:
-    """The agent. launchd knows no file of secrets: a shell reads it, and becomes the server."""
+    """The agent. launchd has no environment files: a shell reads it and execs the server."""
     script = 'set -a; [ -f "$0" ] && . "$0"; set +a; exec "$@"'
     tree = {
         "Label": LABEL,
@@ -172,12 +171,12 @@ def launchd_agent(job: Job) -> str:
 
 
 def launchd_commands(file: Path, uid: int) -> Sequence[tuple[str, ...]]:
-    """What has to be run when the agent is in its place."""
+    """Commands to run after the agent was written."""
     return (("launchctl", "bootstrap", f"gui/{uid}", str(file)),)
 
 
 def launchd_undo(uid: int) -> Sequence[tuple[str, ...]]:
-    """What has to be run before the agent is removed, or put in its place again."""
+    """Commands to run before the agent is removed or replaced."""
     return (("launchctl", "bootout", f"gui/{uid}/{LABEL}"),)
 
 
@@ -191,7 +190,7 @@ def installed(home: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def secrets_of(file: Path) -> Path | None:
-    """The file of secrets that the service in `file` reads; None if it says none."""
+    """The file of secrets of the service in `file`, if any."""
     if file.suffix == ".plist":
         words = plistlib.loads(file.read_bytes()).get("ProgramArguments", [])
         return Path(words[3]) if len(words) > 3 else None
@@ -200,8 +199,8 @@ def secrets_of(file: Path) -> Path | None:
 
 
 def path_in(file: Path) -> str | None:
-    """The PATH that the service in `file` has; None if it says none. OSError, ValueError if the
-    file cannot be read."""
+    """The PATH of the service in `file`, if any. Raises OSError or ValueError if it cannot be
+    read."""
     if file.suffix == ".plist":
         told = plistlib.loads(file.read_bytes()).get("EnvironmentVariables", {}).get("PATH")
         return str(told) if told else None

@@ -23,21 +23,21 @@ class Supervisor:
 
     def ready(self, status: str) -> None:
         """The server serves; `status` is shown by `systemctl status`."""
-        self._tell("READY=1", f"STATUS={status}")
+        self._notify("READY=1", f"STATUS={status}")
 
     def reloading(self) -> None:
-        """The configuration is being read again; `ready` says when that is over."""
-        self._tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        """The configuration is being reloaded; call `ready` afterwards."""
+        self._notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
         """The server accepts no new requests."""
-        self._tell("STOPPING=1", "STATUS=letting the running answers end")
+        self._notify("STOPPING=1", "STATUS=letting the running answers end")
 
     def watch(self) -> None:
         """Send watchdog pings from the event loop, so that systemd restarts a server whose loop
         hangs."""
         if self._every_s:
-            self._tell("WATCHDOG=1")
+            self._notify("WATCHDOG=1")
             self._next = asyncio.get_running_loop().call_later(self._every_s, self.watch)
 
     def unwatch(self) -> None:
@@ -45,7 +45,7 @@ class Supervisor:
         if self._next is not None:
             self._next.cancel()
 
-    def _tell(self, *lines: str) -> None:
+    def _notify(self, *lines: str) -> None:
         if self._address[:1] not in ("/", "@"):
             return
         address = self._address

@@ -1,8 +1,7 @@
-"""The certificate that the server shows, looked at before anybody else does.
+"""The server's TLS certificate, verified at startup.
 
-Python tells a missing or mismatched file in OpenSSL's words, and an expired certificate not at all:
-that would be found out by the first client. So the server shakes hands with itself, in memory,
-trusting nothing but its own certificate.
+Python reports a mismatched file with OpenSSL's messages, and an expired certificate not at all. So
+the server does an in-memory handshake with itself, trusting only its own certificate.
 """
 
 from __future__ import annotations
@@ -15,28 +14,28 @@ from dataclasses import dataclass
 from olp.errors import StartError
 
 SOON_S = 21 * 86_400.0
-"""Seconds before the end of a certificate from which on the log says so."""
+"""Seconds before the expiry of a certificate from which a warning is logged."""
 
 _EXPIRED, _NOT_YET = 10, 9
-"""OpenSSL's numbers for the two."""
+"""OpenSSL's verify error codes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A certificate and its key, as they can be used. `expires_at` is in epoch seconds."""
+    """A loaded certificate and its key. `expires_at` is in epoch seconds."""
 
     context: ssl.SSLContext
     expires_at: float
 
     @property
     def expires_soon(self) -> bool:
-        """Whether it is time to renew it."""
+        """Whether it should be renewed."""
         return self.expires_at - time.time() < SOON_S
 
 
 class Shown:
-    """What the server shows to connections that begin now. It can be replaced in one step, since
-    OpenSSL asks at each handshake (whether the client names a server or not)."""
+    """The certificate for new connections. It can be replaced atomically, since OpenSSL calls the
+    SNI callback at each handshake (with or without a server name)."""
 
     def __init__(self, first: Identity) -> None:
         self.identity = first
@@ -50,7 +49,7 @@ class Shown:
 
 
 def identity(cert: str, key: str) -> Identity:
-    """The files as they can be used; StartError says what is wrong with them."""
+    """Load the files. Raises StartError if they are unusable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -66,8 +65,8 @@ def identity(cert: str, key: str) -> Identity:
 
 
 def trusting(cert: str) -> ssl.SSLContext:
-    """For a client that speaks to the server with this very certificate, under whatever name;
-    StartError if the file cannot be read."""
+    """A client context that trusts only this certificate, for any host name. Raises StartError if
+    the file cannot be read."""
     _readable(cert, "tls_cert")
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
@@ -95,7 +94,7 @@ def _told(error: ssl.SSLError, cert: str, key: str) -> str:
 
 
 def _end_of(server: ssl.SSLContext, cert: str) -> float:
-    """When the certificate ends, in epoch seconds; StartError if it cannot be used now."""
+    """Expiry of the certificate in epoch seconds. Raises StartError if it is invalid now."""
     try:
         shown = _shake_hands(server, trusting(cert)).getpeercert() or {}
     except ssl.SSLCertVerificationError as error:

@@ -1,1 +1,1 @@
-"""What OLP itself does to an answer: stop strings, limits, JSON, forced calls, the cache."""
+"""Processing of answers: stop strings, limits, JSON, forced calls, the cache."""

@@ -19,7 +19,8 @@ EVENT_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One answer: the model that gave it, and its events up to the Done."""
+    """A cached answer: its model, its events up to the Done, its size in bytes, and its expiry in
+    monotonic seconds."""
 
     model: str
     events: tuple[Event, ...]

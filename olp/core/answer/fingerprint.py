@@ -6,11 +6,11 @@ import msgspec
 
 
 def stamp(*values: object, media: bool = False) -> bytes:
-    """Bytes that equal values have in common and others do not. They are of dataclasses, tuples,
-    mappings and plain values; with `media`, of whose images only the digest goes in."""
+    """Return bytes that are equal exactly for equal values: dataclasses, tuples, mappings and plain
+    values. Set `media` if they contain images, of which only the digest is used."""
     if not media:
         try:
             return msgspec.json.encode(values)
         except (ValueError, TypeError, OverflowError):
-            pass  # half a surrogate pair, a number of 30 digits
+            pass  # e.g. a lone surrogate, or a number of 30 digits
     return repr(values).encode("utf-8", "replace")

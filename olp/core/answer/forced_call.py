@@ -1,8 +1,7 @@
-"""A call that the client insists on, for CLIs that leave the choice to the model.
+"""Forced tool calls (`tool_choice`).
 
-No CLI can be told that a tool has to be called. What each can be told is the JSON Schema of its
-answer: so the arguments are asked for as the answer, and the answer is given as the call, piece by
-piece.
+No CLI can be required to call a tool, but each takes a JSON Schema for its answer. So the arguments
+are requested as the answer, and the answer is streamed to the client as the call.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from olp.model import JsonFormat, Message, Request, Role, Tool
 
 
 def as_format(request: Request) -> Request:
-    """`request` as a CLI gets it: without tools, and with the arguments as its format."""
+    """Return the request for the CLI: without tools, and with the arguments as its format."""
     if not request.must_call:
         return request
     tools = _named(request)
@@ -41,13 +40,12 @@ def as_format(request: Request) -> Request:
 
 
 _HEAD = re.compile(r'\{\s*"name"\s*:\s*(?P<name>"(?:[^"\\]|\\.)*")\s*,\s*"arguments"\s*:\s*(?=\{)')
-"""How the answer begins where there is a choice of functions."""
+"""The start of the answer if there are several functions."""
 
 
 class CallAnswer:
-    """The call that an answer to `as_format(request)` is, told while it comes. `id` is to be its
-    own among those of the conversation. Arguments that break their schema are given as they are:
-    the client knows how to ask for others."""
+    """Converts the answer to `as_format(request)` to a call. `id` must be unique in the
+    conversation. Arguments that break their schema are passed on: the client can ask for others."""
 
     def __init__(self, request: Request, id: str) -> None:
         self._tools = {tool.name: tool for tool in _named(request)}
@@ -59,7 +57,7 @@ class CallAnswer:
         self._arguments: list[str] = []
 
     def feed(self, piece: str) -> list[Event]:
-        """What is new of the call with the next piece of the answer."""
+        """Take the next piece of the answer; returns the new events of the call."""
         new = self._json.feed(piece)
         self._said += new
         if self._inner is not None:
@@ -71,7 +69,7 @@ class CallAnswer:
         return [self._start(name), *self._more(self._inner.feed(arguments))]
 
     def close(self, *, whole: bool) -> Closing:
-        """The end of it. Of an answer that was cut there is what there is."""
+        """End the call. A cut answer is not checked."""
         self._said += self._json.end()
         if not whole:
             return Closing()
@@ -96,7 +94,7 @@ class CallAnswer:
         return [CallArguments(0, text)] if text else []
 
     def _begun(self) -> tuple[str, str] | None:
-        """The function and the beginning of its arguments, once both are known."""
+        """The function and the start of its arguments, once both are known."""
         if len(self._tools) == 1:
             return next(iter(self._tools)), self._said
         head = _HEAD.match(self._said)
@@ -107,7 +105,7 @@ class CallAnswer:
         return (name, self._said[head.end() :]) if head and name in self._tools else None
 
     def _told(self) -> tuple[str, str] | None:
-        """The same of the whole answer, in whatever order they stand there."""
+        """The function and its arguments in the complete answer, in any key order."""
         told = json.loads(self._said)
         name, arguments = told.get("name"), told.get("arguments")
         known = isinstance(name, str) and name in self._tools and isinstance(arguments, dict)
@@ -116,7 +114,7 @@ class CallAnswer:
 
 def _written(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    # Half characters cannot be sent as they are.
+    # Lone surrogates cannot be encoded; escape them.
     return text if _encodes(text) else json.dumps(value)
 
 
@@ -145,7 +143,7 @@ def _instruction(tools: Sequence[Tool]) -> str:
 
 def _one_of(tools: Sequence[Tool]) -> dict[str, Any]:
     inner = [
-        _moved(tool.parameters, f"#/properties/arguments/anyOf/{index}")
+        _relocated(tool.parameters, f"#/properties/arguments/anyOf/{index}")
         for index, tool in enumerate(tools)
     ]
     return {
@@ -159,13 +157,13 @@ def _one_of(tools: Sequence[Tool]) -> dict[str, Any]:
     }
 
 
-def _moved(node: Any, to: str) -> Any:
-    """A schema that stands at `to` in another one, its references with it."""
+def _relocated(node: Any, to: str) -> Any:
+    """Return the schema with its references adjusted to its new location `to`."""
     if isinstance(node, list):
-        return [_moved(inner, to) for inner in node]
+        return [_relocated(inner, to) for inner in node]
     if not isinstance(node, Mapping):
         return node
-    out = {name: _moved(inner, to) for name, inner in node.items()}
+    out = {name: _relocated(inner, to) for name, inner in node.items()}
     ref = node.get("$ref")
     if isinstance(ref, str) and ref.startswith("#"):
         out["$ref"] = to + ref[1:]

@@ -1,7 +1,7 @@
-"""An answer that was asked for as JSON, told while it comes.
+"""Streaming of JSON answers.
 
-Its first byte goes out as soon as there is the beginning of a value of the wanted kind, and so no
-other hop is asked after that; prose, and what is no JSON from its beginning on, never gets there.
+The first byte is sent once a value of the wanted kind has started, after which there is no
+fallback. Prose is never sent.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from olp.model import JsonFormat
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """The end of an answer: its last events, the `problem` for which it is none, or the `mismatch`
-    between a call's arguments and their schema."""
+    """The end of an answer: its last events; the `problem` that makes it invalid, if any; and the
+    `mismatch` between a call's arguments and their schema, if any."""
 
     events: list[Event] = field(default_factory=list)
     problem: str | None = None
@@ -25,17 +25,17 @@ class Closing:
 
 
 class Outlet(Protocol):
-    """What an answer becomes on its way to the client."""
+    """Converts the text of an answer to events for the client."""
 
     def feed(self, piece: str) -> list[Event]:
-        """The events that the next piece of the text becomes."""
+        """Take the next piece of the text; returns its events."""
 
     def close(self, *, whole: bool) -> Closing:
-        """The last ones. An answer that is not `whole` was cut, or goes on in another form."""
+        """Return the last events. Not `whole`: the answer was cut, or continues with calls."""
 
 
 class JsonAnswer:
-    """The answer as the JSON text that it holds."""
+    """Reduces an answer to the JSON text in it."""
 
     def __init__(self, wanted: JsonFormat) -> None:
         self._wanted = wanted
@@ -43,11 +43,11 @@ class JsonAnswer:
         self._said: list[str] = []
 
     def feed(self, piece: str) -> list[Event]:
-        """The text that is new."""
+        """Take the next piece; returns the new JSON text."""
         return self._told(self._json.feed(piece))
 
     def close(self, *, whole: bool) -> Closing:
-        """The rest of it, and whether all of it conforms."""
+        """Return the rest, and validate a whole answer."""
         events = self._told(self._json.end())
         if not whole:
             return Closing(events)

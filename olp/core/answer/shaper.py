@@ -1,8 +1,8 @@
-"""What OLP itself does to an answer: stop strings, the token limit, JSON and its check, the usage.
+"""Applies to an answer what CLIs do not: stop strings, `max_tokens`, JSON validation and usage.
 
-A CLI cannot be asked for the first, not every one for the second, and none can be trusted with the
-third. `Shaper` stands between a driver and the walk; when `over` it wants no more events, and the
-process can be ended although it would have gone on.
+No CLI supports stop strings, not all support `max_tokens`, and none is trusted to conform to a
+schema. `Shaper` sits between a driver and the walk; once it is `over`, it ignores further events,
+and the process can be ended.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from olp.model import Request
 
 
 class Shaper:
-    """One attempt's. `enforce_tokens` is off where the CLI keeps `max_tokens` itself. Without
-    `live`, JSON is held back until it is known to conform. `id` is that of a call which the client
-    insists on."""
+    """Shapes the answer of one attempt. `enforce_tokens` is False if the CLI enforces `max_tokens`
+    itself. Unless `live`, JSON is held back until validated. `id` is that of a forced call."""
 
     def __init__(
         self, request: Request, *, enforce_tokens: bool = True, live: bool = False, id: str = ""
@@ -59,7 +58,7 @@ class Shaper:
         return JsonAnswer(self._request.format) if self._request.format else None
 
     def feed(self, event: Event) -> list[Event]:
-        """The events that `event` becomes."""
+        """Return the shaped events for `event`."""
         if self.over:
             return []
         match event:
@@ -87,12 +86,12 @@ class Shaper:
         return self._take(self._stops.feed(self._whole(piece)))
 
     def _rest(self) -> list[Event]:
-        """What was held back while more text could come."""
+        """Release the text that was held back while more could follow."""
         half, self._half = repaired(self._half), ""
         return self._take(self._stops.feed(half) + self._stops.flush())
 
     def _before_calls(self) -> list[Event]:
-        """What was held back of the text comes before them, also where it is no JSON."""
+        """Release the held text before a call, even if it is not JSON."""
         out = self._rest()
         if self._outlet is None or self.over:
             return out
@@ -109,7 +108,7 @@ class Shaper:
         return out + self._done(Done(finish), cut_short=True) if finish else out
 
     def _whole(self, piece: str) -> str:
-        """`piece` without half characters: a CLI may cut a surrogate pair between two deltas."""
+        """`piece` without half surrogate pairs: a CLI may split one between two deltas."""
         piece, self._half = self._half + piece, ""
         if piece and "\ud800" <= piece[-1] <= "\udbff":
             piece, self._half = piece[:-1], piece[-1]
@@ -148,9 +147,9 @@ class Shaper:
         return [*self._held, *closing.events, usage, done]
 
     def _failed(self, failed: Failed) -> list[Event]:
-        """Of a CLI that died, the text is usable, so that it needs its end and its usage too. A
-        living one that tells of a failure (VENDOR_CUT and all others) has said that its text is
-        none, and JSON that is not whole is of no use either, unless the client has it already."""
+        """If the CLI died, its text is usable, and is completed with the usage. If the CLI reported
+        the failure itself (VENDOR_CUT and all others), it is not. Incomplete JSON is only usable
+        if part of it was sent already."""
         dead = failed.code is ErrorCode.SPAWN_FAILED
         some = bool("".join(self._answer).strip()) if self._outlet is None else self._told
         usable = dead and some and not self._request.must_call
@@ -163,7 +162,7 @@ class Shaper:
         return [*out, failed]
 
     def _final_usage(self, text: str, cut_short: bool) -> Usage:
-        """The CLI's own count; an estimate for what it did not live to tell."""
+        """The usage that the CLI reported; estimated where it ended before reporting."""
         if self._usage is None:
             said = estimate(text) + estimate("".join(self._called))
             return Usage(input=asked(self._request), output=said, estimated=True)
@@ -174,7 +173,7 @@ class Shaper:
 
 
 def repaired(text: str) -> str:
-    """`text` with surrogate pairs joined and half ones replaced, so that it can be encoded."""
+    """`text` with surrogate pairs joined and lone surrogates replaced, so that it encodes."""
     if text.isascii():
         return text
     try:

@@ -1,7 +1,6 @@
-"""Ends an answer at a stop string, even one that comes in pieces.
+"""Cuts an answer at a stop string, even one split between pieces.
 
-No CLI takes stop strings, so OLP looks for them itself. What could be the beginning of one is held
-back until it is clear that it is not.
+No CLI supports stop strings. Text that may be the start of one is held back until that is decided.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 
 
 class StopCutter:
-    """Streaming matcher. After `hit` the answer is over; the stop string is not part of it."""
+    """Streaming matcher. After `hit` the answer is over; it excludes the stop string."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = tuple(stop for stop in stops if stop)
@@ -18,13 +17,13 @@ class StopCutter:
         self.hit = False
 
     def feed(self, piece: str) -> str:
-        """The text that may go out now."""
+        """Take the next piece; returns the text that can be sent now."""
         if not self._stops:
             return piece
         if self.hit:
             return ""
         text = self._held + piece
-        # The one that is complete first wins, so that the borders of the pieces do not matter.
+        # The one that ends first wins, so that the result does not depend on the piece boundaries.
         found = [(at + len(stop), at) for stop in self._stops if (at := text.find(stop)) >= 0]
         if found:
             self.hit, self._held = True, ""

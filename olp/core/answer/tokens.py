@@ -1,8 +1,7 @@
-"""A rough count of tokens, for what a CLI does not count itself.
+"""Token estimates, for limits that a CLI does not enforce and usage that it did not report.
 
-No vendor's tokenizer is at hand, and the four of them differ; four bytes of UTF-8 to a token is
-the usual estimate. It is used where a CLI has no limit of its own, and where a process was ended
-before it could report.
+The vendors' tokenizers differ and are not available here; the usual estimate is four bytes of UTF-8
+per token.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def asked(request: Request) -> int:
 
 
 TYPICAL_ANSWER = 1000
-"""Estimated tokens of an answer in advance."""
+"""Tokens assumed for an answer in advance."""
 
 
 def likely(request: Request) -> int:
@@ -41,5 +40,5 @@ def likely(request: Request) -> int:
 
 
 def cut(text: str, size: int) -> str:
-    """The start of `text` that is at most `size` bytes of UTF-8, cut between characters."""
+    """Cut `text` to at most `size` bytes of UTF-8, between characters."""
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")

@@ -1,8 +1,7 @@
-"""Recognises the jobs that chat programs send on their own: a title, tags, follow-up questions.
+"""Recognises requests that chat clients send on their own: titles, tags, follow-up questions.
 
-A person asks once, and some clients then ask three times more. Those requests are told by how
-their prompts begin. What is looked at is only the beginning of a text, and an owner's own pattern
-gets a bounded time, because the text is a client's.
+Some clients send three of these per user message. They are recognised by the start of their
+prompts. Text length and pattern time are bounded, since the text comes from a client.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from olp.config import BackgroundConfig, BackgroundShape
 from olp.model import Message, Request, Role
 
 LOOKED_AT = 2000
-"""Characters of a text that are looked at."""
+"""Maximum characters of a text that are examined."""
 
 PATTERN_S = 0.01
-"""Seconds that one pattern may take."""
+"""Seconds for one pattern search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a known job begins, in lower case and with single spaces."""
+    """The start of a known job's prompt, in lower case and with single spaces."""
 
     name: str
     role: Role
@@ -80,14 +79,14 @@ KNOWN: Sequence[Opening] = (
 
 
 class Shapes:
-    """The jobs that are known in this house: the owner's own first."""
+    """The configured and the built-in jobs, in this order."""
 
     def __init__(self, config: BackgroundConfig) -> None:
         self._own = config.shapes
         self._known = KNOWN if config.known else ()
 
     def recognise(self, request: Request) -> str | None:
-        """The name of the job that `request` is; None for what a person asked."""
+        """The name of the job; None if `request` is not a background job."""
         system = request.system[:LOOKED_AT]
         last = request.turns[-1] if request.turns else Message(Role.USER, "")
         user = last.text[:LOOKED_AT] if last.role is Role.USER else ""

@@ -1,9 +1,7 @@
-"""One person's key: what it looks like, whether it is good now, and what it permits.
+"""A user's API key: format, validity and permissions.
 
-A key at rest is the hash of its token and never the token. A plain SHA-256 is right for that: the
-token is 32 random bytes, so there is nothing to guess, and the slow and salted hashes that protect
-passwords would only make every request slower. What is compared is hashes, all of them on every
-request and in constant time, so that the time says nothing about which key came close.
+Only the SHA-256 of a token is stored. A slow, salted hash is not needed, since a token is 32 random
+bytes. Every request is compared with all hashes in constant time, against timing attacks.
 """
 
 from __future__ import annotations
@@ -23,31 +21,31 @@ from olp.errors import OLPError, RequestError
 
 PREFIX = "olp_"
 TOKEN = re.compile(r"olp_[A-Za-z0-9_-]{43}")
-"""A token: the prefix, by which secret scanners know it, and 32 bytes in base64url."""
+"""A token: a prefix for secret scanners, and 32 bytes in base64url."""
 
 NAME = re.compile(r"\w[\w .@+-]{0,62}[\w.@+-]|\w")
 MAX_PROMPT = 100_000
-"""Characters of a key's system prompt: they go out with each of its requests."""
+"""Maximum characters of a key's system prompt, which is sent with each of its requests."""
 
 Limit = Annotated[int, Meta(ge=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """A part of each day, in minutes from midnight (local time); it may go over midnight."""
+    """Daily hours, in minutes from midnight (local time); they may span midnight."""
 
     start: int
     end: int
 
     def open_at(self, local: datetime) -> bool:
-        """Whether `local` is within it; the end is not."""
+        """Whether `local` is within the hours; the end is exclusive."""
         now = local.hour * 60 + local.minute
         if self.start < self.end:
             return self.start <= now < self.end
         return now >= self.start or now < self.end
 
     def opens_next(self, local: datetime) -> datetime:
-        """When it begins the next time after `local`."""
+        """The next start after `local`."""
         begin = datetime.combine(local.date(), time(self.start // 60 % 24, self.start % 60))
         return begin if begin > local else begin + timedelta(days=1)
 
@@ -56,7 +54,7 @@ _HOURS = re.compile(r"(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
 
 
 def hours(text: str) -> Hours:
-    """`07:00-21:00` or, over midnight, `22:00-06:00`; ValueError says what is wrong."""
+    """Parse `07:00-21:00` or, over midnight, `22:00-06:00`. Raises ValueError."""
     found = _HOURS.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not of the form 07:00-21:00")
@@ -70,25 +68,48 @@ def hours(text: str) -> Hours:
     return Hours(start % 1440, end)
 
 
-# A field that this version does not know may be a restriction that a later one wrote: a file with
-# one is refused, and not read as if the restriction were not there.
+# An unknown field may be a restriction written by a later version, so a file with one is refused.
 class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One person's key. `id` stays when the name or the token changes: what is shared, kept and
-    counted for a person goes by it. Times are epoch seconds."""
+    """A user's key."""
 
     id: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+    """Stays the same if the name or token changes; usage and shared answers are scoped by it."""
+
     name: str
+    """Unique among keys that are not revoked, case-insensitively."""
+
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    """SHA-256 of the token, hex."""
+
     created_at: float
+    """Epoch seconds."""
+
     owner: bool = False
+    """Whether the user is an owner."""
+
     chains: tuple[str, ...] = ()
+    """The permitted chains and models; all if empty."""
+
     daily_requests: Limit | None = None
+    """Maximum requests per local day."""
+
     daily_tokens: Limit | None = None
+    """Maximum tokens per local day."""
+
     concurrent: Limit | None = None
+    """Maximum requests in flight."""
+
     system_prompt: Annotated[str, Meta(max_length=MAX_PROMPT)] = ""
+    """Prepended to each request."""
+
     hours: str | None = None
+    """Permitted hours of the day as `07:00-21:00`."""
+
     expires_at: float | None = None
+    """Epoch seconds."""
+
     revoked_at: float | None = None
+    """Epoch seconds."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -97,11 +118,11 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def revoked(self) -> bool:
-        """Whether it was taken back. Not a question of time: a clock may be set back."""
+        """Whether it is revoked, at any time: the clock may have been set back."""
         return self.revoked_at is not None
 
     def may_ask(self, model: str) -> bool:
-        """Whether `model`, the name of a chain or a model, may be asked for with it."""
+        """Whether the key permits `model` (a chain or a model)."""
         return not self.chains or model in self.chains
 
     def state(self, wall: float) -> str:
@@ -112,7 +133,7 @@ class Key(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def check_name(name: str) -> None:
-    """ValueError if `name` cannot be a key's name."""
+    """Raises ValueError if `name` is not a valid key name."""
     if not NAME.fullmatch(name):
         raise ValueError(
             f"{name!r} cannot be a name: letters, digits, spaces and . @ + - _, at most 64, "
@@ -121,13 +142,12 @@ def check_name(name: str) -> None:
 
 
 def digest_of(token: str) -> str:
-    """What is kept of a token."""
+    """The stored hash of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def find(keys: Iterable[Key], token: str) -> Key | None:
-    """The key that `token` belongs to, revoked ones included. Every key is compared, whether or
-    not one has matched."""
+    """The key of `token`, revoked or not. Always compares all keys, for constant time."""
     presented = digest_of(token)
     found = None
     for key in keys:
@@ -137,7 +157,7 @@ def find(keys: Iterable[Key], token: str) -> Key | None:
 
 
 def check_standing(key: Key, wall: float) -> None:
-    """RequestError 401 with the reason if `key` is no longer good."""
+    """Raises RequestError 401 if `key` is revoked or expired."""
     if key.revoked_at is not None:
         raise RequestError(
             f"This key was revoked on {day_of(key.revoked_at)}. Ask the owner for a new one.",
@@ -162,8 +182,8 @@ _SPANS = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
 def expiry(text: str, wall: float) -> float:
-    """Epoch seconds for `30d`, `12h`, `2w`, `2027-01-31` (to the end of that day, local time) or
-    `2027-01-31T18:00`. ValueError if it is none of these or is over already."""
+    """Parse `30d`, `12h`, `2w`, `2027-01-31` (the end of that day, local time) or
+    `2027-01-31T18:00` to epoch seconds. Raises ValueError if invalid or in the past."""
     if span := _SPAN.fullmatch(text.strip()):
         at = wall + int(span[1]) * _SPANS[span[2]]
     else:
@@ -181,7 +201,7 @@ def expiry(text: str, wall: float) -> float:
 
 
 def named(keys: Sequence[Key], name: str) -> Key:
-    """The key of that name that is not revoked; OLPError says why there is none."""
+    """The key named `name` that is not revoked. Raises OLPError if there is none."""
     same = [key for key in keys if key.name.casefold() == name.casefold()]
     for key in same:
         if not key.revoked:

@@ -1,10 +1,9 @@
-"""What each person has used today, and whether one more request is within their limits.
+"""Daily usage per key, and the check of its limits.
 
-Looking and counting are one synchronous step, so a hundred requests at one time cannot all see the
-last one that is free. A request counts from the moment it is let in, whatever becomes of it. Tokens
-are counted when an answer ends; until then what it is likely to cost is set aside, so that a
-hundred at one time do not all begin on the last ten tokens. What is set aside is a guess: the
-answers that cross the limit are still given whole, and the next one is not.
+Check and count are one synchronous step, so concurrent requests cannot all take the last free slot.
+A request counts from its admission, whatever its outcome. Tokens are counted at the end of an
+answer; until then an estimate is reserved, so that concurrent requests cannot all start on the last
+tokens. An answer that exceeds its estimate is still sent whole; the next request is refused.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from olp.core.keys.key import Key, hours
 from olp.errors import RequestError
 
 BUSY_RETRY_S = 2
-"""Retry-After when a person's own running requests are the limit: one usually ends in seconds."""
+"""Retry-After seconds while the key's own requests in flight are the limit."""
 
 KEPT_DAYS = 4
-"""Days that are kept in memory: more than one, for a clock that is set back over midnight."""
+"""Days kept in memory; more than one, since the clock may be set back over midnight."""
 
 
 @dataclass(slots=True)
 class DayUsage:
-    """One person's usage of a day. `background`: how many of `requests` were background jobs."""
+    """Usage of a key on a day. `background`: how many of `requests` were background jobs."""
 
     requests: int = 0
     tokens: int = 0
@@ -35,12 +34,12 @@ class DayUsage:
 
 
 class KeyUsage:
-    """By day (local date as YYYY-MM-DD) and by the id of a person's key."""
+    """Usage by day (local date as YYYY-MM-DD) and key id."""
 
     def __init__(self) -> None:
         self._days: dict[str, dict[str, DayUsage]] = {}
-        self._in_air: dict[str, int] = {}
-        self._aside: dict[str, int] = {}
+        self._in_flight: dict[str, int] = {}
+        self._reserved: dict[str, int] = {}
 
     def knows(self, day: str) -> bool:
         """Whether `day` is loaded."""
@@ -58,11 +57,11 @@ class KeyUsage:
 
     def in_air(self, person: str) -> int:
         """How many requests of `person` are in flight."""
-        return self._in_air.get(person, 0)
+        return self._in_flight.get(person, 0)
 
     def aside(self, person: str) -> int:
         """How many tokens are reserved for answers of `person` in flight."""
-        return self._aside.get(person, 0)
+        return self._reserved.get(person, 0)
 
     def enter(
         self, person: str, key: Key | None, local: datetime, *, background: bool, tokens: int = 0
@@ -75,8 +74,8 @@ class KeyUsage:
             _check(key, today, self.in_air(person), self.aside(person), local)
         today.requests += 1
         today.background += background
-        self._in_air[person] = self.in_air(person) + 1
-        self._aside[person] = self.aside(person) + tokens
+        self._in_flight[person] = self.in_air(person) + 1
+        self._reserved[person] = self.aside(person) + tokens
         return Reservation(self, person, tokens)
 
     def spend(self, day: str, person: str, tokens: int) -> None:
@@ -85,23 +84,23 @@ class KeyUsage:
 
     def leave(self, person: str) -> None:
         """A request has ended."""
-        left = self._in_air.pop(person) - 1
+        left = self._in_flight.pop(person) - 1
         if left:
-            self._in_air[person] = left
+            self._in_flight[person] = left
 
     def settle(self, person: str, tokens: int) -> None:
         """Release reserved tokens."""
-        left = self._aside.pop(person) - tokens
+        left = self._reserved.pop(person) - tokens
         if left:
-            self._aside[person] = left
+            self._reserved[person] = left
 
 
 class Reservation:
-    """An admitted request; leaving its block ends it. Its reserved tokens are released then, or by
-    the answer that it was handed over to, when that is charged or over."""
+    """An admitted request, ended by leaving the `with` block. That also releases its reserved
+    tokens, unless they were handed over to an answer, which releases them at its end."""
 
-    def __init__(self, ledger: KeyUsage, person: str, tokens: int) -> None:
-        self._usage = ledger
+    def __init__(self, usage: KeyUsage, person: str, tokens: int) -> None:
+        self._usage = usage
         self._person = person
         self._tokens = tokens
         self._handed_over = False
@@ -130,7 +129,7 @@ class Reservation:
             self.settle()
 
 
-def _check(key: Key, today: DayUsage, in_air: int, aside: int, local: datetime) -> None:
+def _check(key: Key, today: DayUsage, in_flight: int, reserved: int, local: datetime) -> None:
     if key.hours is not None and not (span := hours(key.hours)).open_at(local):
         opens = span.opens_next(local)
         raise RequestError(
@@ -151,13 +150,13 @@ def _check(key: Key, today: DayUsage, in_air: int, aside: int, local: datetime) 
                 f"at midnight (the server's local time), in {_span(midnight, local)}.",
                 _seconds(midnight, local),
             )
-    if key.daily_tokens is not None and today.tokens + aside >= key.daily_tokens:
+    if key.daily_tokens is not None and today.tokens + reserved >= key.daily_tokens:
         raise _over(
             f"What is left of this key's {key.daily_tokens:,} tokens of today ({today.tokens:,} "
             "used) is set aside for its requests in the air. Ask again when one has ended.",
             BUSY_RETRY_S,
         )
-    if key.concurrent is not None and in_air >= key.concurrent:
+    if key.concurrent is not None and in_flight >= key.concurrent:
         many = "one request" if key.concurrent == 1 else f"{key.concurrent} requests"
         raise _over(
             f"This key may have {many} in flight at one time. Ask again when one has ended.",
@@ -170,13 +169,12 @@ def _over(message: str, retry_after: int) -> RequestError:
 
 
 def _final(retry_after: int) -> tuple[tuple[str, str], ...]:
-    """The limit is the owner's: an SDK's own retries would only hammer at it."""
+    """Headers that stop automatic retries by SDKs: the limit was set by the owner."""
     return (("Retry-After", str(retry_after)), ("x-should-retry", "false"))
 
 
 def _seconds(then: datetime, local: datetime) -> int:
-    """From one local time to another by the clock on the wall's own seconds, so that the night in
-    which it is changed is as long as it is."""
+    """Seconds from `local` to `then` (both naive local times), DST changes included."""
     return max(1, math.ceil(then.timestamp() - local.timestamp()))
 
 

@@ -32,7 +32,7 @@ def read(data: bytes) -> Keys:
             raise ValueError(f"it is of version {version}, and this OLP reads version {VERSION}")
         keys = msgspec.json.decode(data, type=_File).keys
     except (msgspec.DecodeError, RecursionError) as error:
-        # msgspec names the place and never quotes a value.
+        # msgspec's messages have the path, but never a value.
         raise ValueError(str(error)) from None
     _check_distinct(keys)
     return keys
@@ -49,7 +49,7 @@ def _check_distinct(keys: Keys) -> None:
 
 
 def written(keys: Sequence[Key]) -> bytes:
-    """The text that `read` reads."""
+    """Serialise `keys` for `read`."""
     return msgspec.json.format(msgspec.json.encode(_File(VERSION, tuple(keys))), indent=2) + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""A span of time as a person writes it: `7d`, `today`, `2026-11-01`, `2026-11-01T18:00`, `12h`."""
+"""Parses time ranges: `7d`, `today`, `2026-11-01`, `2026-11-01T18:00`, `12h`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """From `since` on and before `until`, in local time; None is open."""
+    """From `since` (inclusive) to `until` (exclusive), local time; None is unbounded."""
 
     since: datetime | None = None
     until: datetime | None = None
 
 
 def time_range(since: str | None, until: str | None, now: datetime) -> TimeRange:
-    """Whole days are whole: `7d` is today and the six days before, and a date as `until` is the
-    last day that belongs to it. ValueError says what cannot be read."""
+    """Parse a time range in whole days: `7d` is today and the six days before, and a date as
+    `until` is inclusive. Raises ValueError."""
     begin = _sane(since, _moment(since, now)) if since else None
     end = _sane(until, _moment(until, now)) if until else None
     found = TimeRange(
@@ -33,14 +33,14 @@ def time_range(since: str | None, until: str | None, now: datetime) -> TimeRange
 
 
 def _sane(text: str, found: tuple[datetime, bool] | None) -> tuple[datetime, bool] | None:
-    """`found`, if it is a time that a book can have; calendars end where computers do."""
+    """Return `found`. Raises ValueError unless the year is in 1971-2999."""
     if found is not None and not 1970 < found[0].year < 3000:
         raise ValueError(f"{text!r} is no time that a request was made at")
     return found
 
 
 def _moment(text: str, now: datetime) -> tuple[datetime, bool] | None:
-    """A moment, and whether a whole day is meant; None for `all`."""
+    """Parse a time, and whether it means a whole day; None for `all`."""
     text = text.strip().lower()
     midnight = datetime.combine(now.date(), datetime.min.time())
     if text == "all":

@@ -32,15 +32,15 @@ class OpenAIChat:
         return path == "/v1" or path.startswith("/v1/")
 
     def absent(self, path: str) -> str | None:
-        """What OLP does instead, for the other paths of this API and for other APIs."""
+        """What OLP offers instead, for other endpoints of this API and for other APIs."""
         return elsewhere.absent(path)
 
     def model_in(self, body: bytes) -> str:
-        """Its parameter `model`."""
+        """The parameter `model`."""
         return model_in(body)
 
     def decode(self, body: bytes, bounds: Bounds, variables: Mapping[str, str]) -> Order:
-        """The request in `body`; RequestError 400 with the path of what is wrong."""
+        """Decode a request. Raises RequestError 400 with the path of the invalid value."""
         return decode(
             body,
             max_messages=bounds.max_messages,
@@ -69,7 +69,7 @@ class OpenAIChat:
         return {"object": "list", "data": [self.model(entry) for entry in entries]}
 
     def model(self, entry: ModelEntry) -> Any:
-        """A `model` object. Clients look for how much it reads under different names."""
+        """A `model` object. Clients read the context size from different fields."""
         reads = ("context_length", "context_window", "max_model_len")
         return {
             "id": entry.id,

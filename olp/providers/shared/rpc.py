@@ -1,4 +1,4 @@
-"""JSON-RPC requests of OLP's own: their ids, and which method a response belongs to."""
+"""Outgoing JSON-RPC requests: ids, and matching of responses to methods."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class Requests:
-    """The requests that wait for a response. Ids count from 1."""
+    """The requests without a response yet. Ids start at 1."""
 
     def __init__(self) -> None:
         self._last_id = 0
@@ -19,5 +19,5 @@ class Requests:
         return {"id": self._last_id, "method": method, "params": params}
 
     def answered(self, id: Any) -> str:
-        """The method of the request with this id, which is answered now; empty if there is none."""
+        """Remove the request `id`; returns its method, empty if unknown."""
         return self._methods.pop(id, "") if isinstance(id, int) else ""

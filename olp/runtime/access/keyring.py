@@ -1,12 +1,10 @@
-"""The file of the keys, as the server and the `olp keys` commands use it.
+"""The key file, for the server and the `olp keys` commands.
 
-A change is one step for everybody: the whole new file is written beside the old one, brought to the
-disk and put in its place, while a lock keeps other changes away. So a reader, or a crash, finds the
-old keys or the new ones. The server looks at the file's identity on every request (which costs
-microseconds) and reads it again when that has changed, so a revoked key is refused at once.
+Changes are atomic: the new file is written, synced and renamed over the old one under a lock. The
+server checks the file's identity on every request (microseconds) and reloads it when it changed, so
+a revoked key is refused at once.
 
-What cannot be read never counts as "no keys": whoever damages or removes the file of a running
-server closes it, and does not open it.
+It fails closed: an unreadable or removed file does not turn authentication off.
 """
 
 from __future__ import annotations
@@ -29,25 +27,25 @@ from olp.errors import OLPError
 FILE = "keys.json"
 
 MAX_BYTES = 16 * 1024 * 1024
-"""A larger file is none of ours."""
+"""Maximum size of the key file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """What the file says. `problem` is set when it cannot be used, and then there are no keys but
-    they are needed all the same."""
+    """The content of the key file. `problem` is why it is unusable, if so; then there are no keys,
+    but one is still required."""
 
     keys: Keys = ()
     problem: str | None = None
 
     @property
     def on(self) -> bool:
-        """Whether a request needs a key. One that was ever made is enough, revoked or not."""
+        """Whether requests need a key: once any key exists, revoked or not."""
         return bool(self.keys) or self.problem is not None
 
 
 def _read(path: Path) -> tuple[Ring, tuple[int, ...]]:
-    """What the file at `path` says, and its identity."""
+    """Read the file at `path`; returns its content and identity."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         data = file.read(MAX_BYTES + 1)
@@ -74,8 +72,8 @@ class Keyring:
         """The keys as they are now."""
         try:
             found = _identity(self.path.stat())
-            # Any difference counts, and not only a later time: clocks are set back, and a file
-            # from a backup is older.
+            # Any difference counts, not only a later mtime: clocks are set back, and a restored
+            # backup is older.
             if found != self._seen:
                 self._ring, self._seen = _read(self.path)
         except FileNotFoundError:
@@ -87,12 +85,12 @@ class Keyring:
         return self._ring
 
     def change(self, change: Callable[[Keys], Keys]) -> tuple[Keys, Keys]:
-        """Change the keys; what they were, and what they are now. OLPError if the file cannot be
-        read or written: then nothing has changed."""
+        """Apply `change`; returns the old and the new keys. Raises OLPError, without any change, if
+        the file cannot be read or written."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path.parent.chmod(0o700)
-            with self._alone():
+            with self._locked():
                 ring = self.look()
                 if ring.problem is not None:
                     raise OLPError(f"{self.path}: {ring.problem}; nothing was changed")
@@ -104,30 +102,28 @@ class Keyring:
         return ring.keys, keys
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One change at a time. The lock is on a file of its own, since the other one is replaced
-        by each change."""
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock for changes. It is a separate file, since each change replaces the key
+        file."""
         with files.locked(self.path.with_name(f"{FILE}.lock")):
             for left in self.path.parent.glob(f"{FILE}{files.NEW}*"):
-                left.unlink(missing_ok=True)  # by a change that did not get to its end
+                left.unlink(missing_ok=True)  # of an interrupted change
             yield
 
     def _write(self, data: bytes, keys: Keys) -> None:
         files.replace(self.path, data, durable=True, check=lambda new: self._read_back(new, keys))
-        self._settle(self.path.parent)
+        self._sync(self.path.parent)
 
     @staticmethod
     def _read_back(path: Path, keys: Keys) -> None:
-        """OLPError unless the new file says what it should: what no server could read would lock
-        everybody out."""
+        """Verify the new file; an unreadable one would lock all users out. Raises OLPError."""
         ring, _ = _read(path)
         if ring.keys != keys:
             why = ring.problem or "it does not say what was written"
             raise OLPError(f"nothing was changed, since the new file would be unusable: {why}")
 
-    def _settle(self, folder: Path) -> None:
-        """Bring the new name to the disk too; without it a power cut could bring the old file
-        back, and with it a key that was revoked."""
+    def _sync(self, folder: Path) -> None:
+        """Sync the folder, or a power failure could restore the old file with a revoked key."""
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -143,7 +139,7 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
 
 
 def new_token() -> str:
-    """A token that nobody can guess."""
+    """A random token."""
     return PREFIX + base64.urlsafe_b64encode(secrets.token_bytes(32)).rstrip(b"=").decode()
 
 

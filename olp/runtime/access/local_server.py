@@ -1,8 +1,8 @@
-"""The servers of this user on this machine, as the `olp` commands find them.
+"""Discovery of this user's servers on this machine, for the `olp` commands.
 
-Each running server has a file in its state folder, which only its owner can read: where it listens,
-and a token of this very run. By that `olp status` and the like find a server on whichever port, ask
-it without a key when keys are on, and need no configuration that can be read.
+Each running server writes a file, readable by its owner only, to its state folder: its URL, and a
+token for this run. With it, `olp status` etc. need neither the port, a key nor a valid
+configuration.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from olp.runtime.access.keyring import new_token
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A server that runs, or that was killed. `url` is without a path; `cert` is the file of its
-    certificate, if it speaks https."""
+    """A server that runs, or was killed. `url` has no path; `cert` is its certificate file, empty
+    without TLS."""
 
     port: int
     token: str
@@ -30,7 +30,7 @@ class LocalServer:
 
 
 class LocalToken:
-    """The file of one server, from its start to its end."""
+    """The file of a running server."""
 
     def __init__(self, state: Path, port: int, url: str, cert: str = "") -> None:
         self.token = new_token()
@@ -41,12 +41,12 @@ class LocalToken:
             json.dump({"token": self.token, "url": url, "cert": cert}, file)
 
     def close(self) -> None:
-        """It is good for nothing any more."""
+        """Delete the file."""
         self._path.unlink(missing_ok=True)
 
 
 def local_servers(state: Path) -> list[LocalServer]:
-    """All that have a file there, the newest first."""
+    """All servers with a file in `state`, the newest first."""
     found: list[tuple[float, LocalServer]] = []
     for path in state.glob("local-*.token"):
         with contextlib.suppress(OSError, ValueError):

@@ -1,7 +1,6 @@
-"""Authentication, limits and usage of the household's users.
+"""Authentication, limits and usage of the users.
 
-While no key was ever made, every client is the owner. From the first key on, every request needs
-one.
+Until the first key is created, every client is the owner; then every request needs a key.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from olp.runtime.process.stats import ProcessStats
 class Attempt(Protocol):
     """A process that answers one request: a `Worker`, started for it, or a `Lease` on a warm one.
 
-    The process is the attempt's within the `async with` block. Leaving the block in any way ends
-    it, or gives it back; then nothing more comes of it.
+    Use it as an async context manager; leaving the block ends the process or returns it to the
+    pool.
     """
 
     @property
@@ -23,7 +23,7 @@ class Attempt(Protocol):
 
     @property
     def opening_s(self) -> float | None:
-        """Seconds within which content must show, where the CLI reports its vendor's first word."""
+        """Timeout in seconds for the first content, if the CLI reports when its vendor starts."""
 
     @property
     def conversation(self) -> str:
@@ -31,7 +31,7 @@ class Attempt(Protocol):
 
     @property
     def report(self) -> ProcessStats:
-        """What is measured of the process."""
+        """Measurements of the process."""
 
     async def __aenter__(self) -> Any: ...
 
@@ -43,4 +43,4 @@ class Attempt(Protocol):
     ) -> None: ...
 
     async def events(self, until: float) -> Sequence[Event]:
-        """The next events; none if nothing happened until then (steady seconds)."""
+        """The next events; empty if there are none before `until` (monotonic seconds)."""

@@ -57,7 +57,7 @@ class UsageCharger:
         self._due = False
 
     async def send(self, outputs: Sequence[Output]) -> None:
-        """Count the outputs, and pass them on."""
+        """Count the outputs and pass them on."""
         over = False
         for output in outputs:
             match output:

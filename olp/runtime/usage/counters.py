@@ -42,7 +42,7 @@ class Histogram:
 
 
 class Counters:
-    """`knows` tells whether a hop's model is known, and so may be a label."""
+    """The counters. `knows` returns whether a hop's model is known, and so may be a label."""
 
     def __init__(self) -> None:
         self.knows: Knows = lambda hop: False

@@ -32,57 +32,121 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequestInFlight:
-    """A request in flight in the server run with the id `run`."""
+    """A request in flight. The field names are those of the columns."""
 
     id: str
+    """Request id."""
+
     run: str
+    """Id of the server run."""
+
     at: float
+    """Arrival, epoch seconds."""
+
     day: str
+    """Local date of the arrival, YYYY-MM-DD."""
+
     person: str
+    """Key id."""
+
     dialect: str
+    """Name of the dialect."""
+
     stream: int
+    """0 or 1."""
+
     background: str
+    """Name of the background job; empty if it is none."""
+
     asked: str
+    """The requested model."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """A finished request. The field names are those of the columns.
-
-    `at` is its arrival in epoch seconds and `day` the local date of that; `person` is the id of a
-    key. `codes` lists the failed or skipped hops, as `claude/sonnet=RATE_LIMITED`, separated by
-    blanks. `cache` is `hit`, `miss`, `bypass`, or `shared` for one of several requests with a
-    shared answer, whose tokens are in the row of only one of them. `code` is the error code sent to
-    the client. Tokens are as in `Usage`; `estimated` and `stream` are 0 or 1.
-    """
+    """A finished request. The field names are those of the columns."""
 
     id: str
+    """Request id."""
+
     at: float
+    """Arrival, epoch seconds."""
+
     day: str
+    """Local date of the arrival, YYYY-MM-DD."""
+
     person: str
+    """Key id."""
+
     dialect: str
+    """Name of the dialect."""
+
     stream: int
+    """0 or 1."""
+
     background: str
+    """Name of the background job; empty if it is none."""
+
     asked: str
+    """The requested model."""
+
     provider: str
+    """Provider of the hop that answered, or of the last one tried."""
+
     model: str
+    """Model of that hop."""
+
     hops: int
+    """Index of that hop in the chain."""
+
     codes: str
+    """The failed or skipped hops, as `claude/sonnet=RATE_LIMITED`, separated by blanks."""
+
     cache: str
+    """`hit`, `miss`, `bypass`, or `shared` for one of several requests with a shared answer, whose
+    tokens are in the row of only one of them."""
+
     outcome: str
+    """An `Outcome` value."""
+
     status: int | None
+    """HTTP status, if known."""
+
     code: str
+    """The error code sent to the client."""
+
     input: int
+    """Tokens, as in `Usage`."""
+
     output: int
+    """Tokens."""
+
     cached: int
+    """Tokens."""
+
     cache_written: int
+    """Tokens."""
+
     reasoning: int
+    """Tokens."""
+
     estimated: int
+    """0 or 1: whether the tokens are an estimate."""
+
     cost: float | None
+    """US dollars, if the CLI stated a cost."""
+
     first_ms: int | None
+    """Milliseconds to the first content, if any."""
+
     total_ms: int
+    """Duration in milliseconds."""
+
     bytes_in: int
+    """Bytes received."""
+
     bytes_out: int
+    """Bytes sent."""
 
 
 class RequestEnded(NamedTuple):

@@ -27,28 +27,58 @@ SINCE = "7d"
 
 @dataclass(slots=True)
 class Totals:
-    """Totals of several requests. `gone`: the client disconnected; `fallbacks`: answered by a later
-    hop; `costed`: the CLI stated a cost; `began`: had a first content, after `first_ms` in total;
-    `estimated`: the tokens are OLP's estimate."""
+    """Totals of several requests. Token counts are as in `Usage`."""
 
     requests: int = 0
+
     answered: int = 0
+
     refused: int = 0
+
     gone: int = 0
+    """Requests whose client disconnected."""
+
     background: int = 0
+    """Requests that were background jobs."""
+
     fallbacks: int = 0
+    """Requests answered by a later hop."""
+
     input: int = 0
+    """Tokens."""
+
     output: int = 0
+    """Tokens."""
+
     cached: int = 0
+    """Tokens."""
+
     cache_written: int = 0
+    """Tokens."""
+
     reasoning: int = 0
+    """Tokens."""
+
     estimated: int = 0
+    """Requests whose tokens are OLP's estimate."""
+
     cost: float = 0.0
+    """US dollars as the CLIs state them."""
+
     costed: int = 0
+    """Requests for which the CLI stated a cost."""
+
     first_ms: int = 0
+    """Total time to the first content, in milliseconds."""
+
     began: int = 0
+    """Requests that had any content."""
+
     total_ms: int = 0
+    """Total duration in milliseconds."""
+
     bytes_in: int = 0
+
     bytes_out: int = 0
 
     def add(self, other: Totals) -> None:

@@ -1,9 +1,8 @@
-"""The book: what became of each request that a person of this house made. No content.
+"""The request log: the outcome of each client request, without content.
 
-A `Visit` is one client's request, from its key to its last byte. It says for itself what that
-client was told; what the answer took (hops, tokens) it reads from the trace of the answer that it
-shares with identical requests. When it is over it is a line in the record and a count for
-/metrics, and nobody has waited for either.
+A `RequestEntry` covers one request, from authentication to its last byte. Hops and tokens come from
+the trace of the answer, which identical requests may share. At its end it is queued for the usage
+store and counted for /metrics; neither blocks the request.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class RequestLog:
         self._store = store
         self._clock = clock
         self._wall = wall
-        self._visits: dict[str, RequestEntry] = {}
+        self._in_flight: dict[str, RequestEntry] = {}
 
     def entry(self, request_id: str, caller: Caller, dialect: str) -> RequestEntry:
         """A new entry, to be used as a context manager."""
@@ -47,11 +46,11 @@ class RequestLog:
     def live(self) -> list[dict[str, Any]]:
         """The requests in flight, the oldest first."""
         now = self._clock()
-        return [entry.told_of(now) for entry in self._visits.values()]
+        return [entry.told_of(now) for entry in self._in_flight.values()]
 
     def begin(self, entry: RequestEntry, row: RequestInFlight) -> None:
         """A request was admitted."""
-        self._visits[entry.id] = entry
+        self._in_flight[entry.id] = entry
         self._store.begun(row)
 
     @property
@@ -61,7 +60,7 @@ class RequestLog:
 
     def end(self, entry: RequestEntry, error: BaseException | None) -> None:
         """A request has ended."""
-        self._visits.pop(entry.id, None)
+        self._in_flight.pop(entry.id, None)
         row = entry.row(self._clock(), error)
         self.counters.request(row, entry.hop, entry.caller.name)
         self._store.ended(row, entry.caller.name, entry.also_called)
@@ -72,7 +71,7 @@ class RequestEntry:
 
     def __init__(
         self,
-        book: RequestLog,
+        log: RequestLog,
         request_id: str,
         caller: Caller,
         dialect: str,
@@ -86,7 +85,7 @@ class RequestEntry:
         self.bytes_out = 0
         self.all_sent = False
         self.error: RequestError | None = None
-        self._book = book
+        self._log = log
         self._dialect = dialect
         self._began = began
         self._at = at
@@ -106,7 +105,7 @@ class RequestEntry:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        self._book.end(self, error)
+        self._log.end(self, error)
 
     # --- in flight -----------------------------------------------------------------------------
 
@@ -115,10 +114,10 @@ class RequestEntry:
         self._request, self._background, self._trace = request, background or "", trace
         trace.aboard += 1
         row = RequestInFlight(
-            *(self.id, self._book.run, self._at, self._day, self.caller.id, self._dialect),
+            *(self.id, self._log.run, self._at, self._day, self.caller.id, self._dialect),
             *(int(request.stream), self._background, self._model_asked),
         )
-        self._book.begin(self, row)
+        self._log.begin(self, row)
 
     def told(self, outputs: Sequence[Output], now: float) -> None:
         """Record the next outputs for its client."""

@@ -1,8 +1,7 @@
-"""The shape of the record's file, and how an older file is brought to it.
+"""Schema and migrations of the usage store.
 
-`PRAGMA user_version` is the number of steps that a file has seen. A step is never changed once it
-has been released: a new shape is a new step. A file from a newer OLP has seen more of them, and is
-neither written nor read, since what stands in it may mean something else by then.
+`PRAGMA user_version` is the number of applied migrations. A released migration is never changed. A
+file from a newer OLP is neither read nor written, since its data may have another meaning.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 LOCK_WAIT_S = 5.0
-"""Seconds that one attempt waits for a lock of another process."""
+"""Seconds to wait for another process's lock."""
 
 _FIRST = (
     """CREATE TABLE IF NOT EXISTS stories (
@@ -135,7 +134,7 @@ def opened_to_write(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute("PRAGMA journal_size_limit = 16777216")
-        _bring_up(db)
+        _migrate(db)
     except BaseException:
         db.close()
         raise
@@ -154,7 +153,7 @@ def opened_to_read(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _bring_up(db: sqlite3.Connection) -> None:
+def _migrate(db: sqlite3.Connection) -> None:
     """Apply the missing migrations, all or none."""
     if version_of(db) == VERSION:
         return

@@ -1,8 +1,7 @@
-"""What is kept over restarts: who asked for what, the counts of the day, and the last traces.
+"""The usage store: request log, daily counts and recent traces, kept across restarts.
 
-One SQLite file, written by one thread (`scribe`), so that no request waits for a disk. A disk that
-is full or a file that is broken costs the record and never an answer; `problem` then says what
-happened.
+One SQLite file, written by one thread (see `StoreWriter`), so that no request waits for the disk. A
+full disk or corrupt file loses entries but never fails a request; `problem` is then the error.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from olp.runtime.usage.schema import opened_to_read
 from olp.runtime.usage.store_writer import StoreWriter
 
 KEPT = 1000
-"""Maximum traces that are kept, the newest."""
+"""Traces to keep, the newest ones."""
 
 PRUNE_EVERY = 1000
 """Requests between prunings: at most 0.5 MB."""
@@ -101,10 +100,10 @@ Values = tuple[Any, ...] | Mapping[str, Any]
 
 
 class UsageStore:
-    """The file at `path`; it is made, readable by its owner alone, when it is not there.
+    """The file at `path`; created with mode 600 if missing.
 
-    `run` is the id of this run of the server, and `alive` tells whether another one still runs: the
-    requests that a dead one was answering are written down as interrupted.
+    `run` is the id of this run of the server. `alive` returns whether another run is still alive;
+    requests in flight of a dead one are stored as interrupted.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class UsageStore:
     def open(self) -> None:
         """Start the writer. Idempotent."""
         self._writer.open()
-        self._writer.written()  # so that a bad file is known from the start
+        self._writer.written()  # so that a bad file is reported at startup
 
     def close(self) -> None:
         """Flush, and end the writer."""
@@ -160,7 +159,7 @@ class UsageStore:
         self._writer.write(KeyUsed(day, person, used))
 
     def written(self) -> Future[None]:
-        """A future, done when all of the above is written or cannot be written now."""
+        """A future, done when all queued entries are written or cannot be written now."""
         return self._writer.written()
 
     def people(self, day: str) -> Mapping[str, DayUsage]:
@@ -169,7 +168,7 @@ class UsageStore:
         return {str(row[0]): DayUsage(*row[1:]) for row in self.read(query, (day,))}
 
     def counts(self, day: str) -> Mapping[str, int]:
-        """How many requests each provider got on `day`, as far as the file can be read."""
+        """Requests on `day` by provider; empty if the file cannot be read."""
         rows = self.read("SELECT provider, requests FROM days WHERE day = ?", (day,))
         return {str(provider): int(requests) for provider, requests in rows}
 
@@ -237,7 +236,7 @@ class UsageStore:
         return found
 
     def _first(self, db: sqlite3.Connection) -> None:
-        """After opening: finish what dead runs left."""
+        """After opening: mark requests of dead runs as interrupted, and prune."""
         runs = [row[0] for row in db.execute("SELECT DISTINCT run FROM under_way")]
         for run in runs:
             if run != self.run and not self._alive(run):

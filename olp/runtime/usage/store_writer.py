@@ -1,9 +1,8 @@
-"""The one thread that writes the record's file.
+"""The thread that writes the usage store.
 
-Whoever has something to write hands over an entry and goes on; nothing that serves a request ever
-waits for a disk. What cannot be written now (the disk is full, another program holds the file,
-it is broken) is kept in memory and tried again, so that such a time leaves no gap when it ends. The
-memory for that is bounded: then the oldest is given up, and counted as lost.
+Entries are queued, so that no request waits for the disk. Entries that cannot be written now (the
+disk is full, the file is locked or corrupt) stay queued and are retried. The queue is bounded: the
+oldest entries are dropped, and counted as lost.
 """
 
 from __future__ import annotations
@@ -64,8 +63,8 @@ class _Piece:
 
 
 class StoreWriter:
-    """Writes to the file at `path`. `put` writes entries, `first` is done each time that the file
-    is opened, `last` before the end."""
+    """Writes to the file at `path`. `put` writes entries; `first` is called each time the file is
+    opened, `last` at the end."""
 
     def __init__(self, path: Path, put: Put, first: Work, last: Work) -> None:
         self._put = put
@@ -101,7 +100,7 @@ class StoreWriter:
     def written(self) -> Future[None]:
         """A future, done when all queued entries are written or cannot be written now."""
         settled: Future[None] = Future()
-        settled.set_running_or_notify_cancel()  # nobody who stops waiting can call it off
+        settled.set_running_or_notify_cancel()  # a waiter's cancellation must not cancel it
         self._given.put(_Piece(settled=settled))
         self._hurry.set()
         return settled
@@ -126,7 +125,7 @@ class StoreWriter:
             given = self._given.get(timeout=RETRY_S if self._held else None)
             if given is not None:
                 self._hurry.wait(GATHER_S)
-                self._hurry.clear()  # before the taking: what is wanted later is given later
+                self._hurry.clear()  # before draining, so that no later request is missed
             while given is not None:
                 self._hold(given)
                 given = self._given.get_nowait()
@@ -147,7 +146,7 @@ class StoreWriter:
             faults = self._written(db)
         except (*_FAULTS, OSError) as error:
             self.problem = str(error)
-            self._drop_connection()  # which rolls back; and by then it may be another file
+            self._drop_connection()  # rolls back; the file may be another one on reopening
             for piece in self._held:
                 piece.settle()
             self._held = deque(piece for piece in self._held if piece.settled is None)
