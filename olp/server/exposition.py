@@ -138,12 +138,15 @@ def _server(health: Health) -> Iterator[Metric]:
         ("olp_requests_in_flight", "Client requests in flight", len(health["live"])),
         ("olp_answers_in_flight", "Answers in flight; identical requests share one",
          health["in_flight"]),
-        ("olp_usage_store_failing", "1 if the database cannot be written", health["record"] != "ok"),
+        ("olp_usage_store_failing", "1 if the database cannot be written",
+         health["record"] != "ok"),
         ("olp_healthy", "1 unless every provider is failing", health["status"] == "ok"),
     ):  # fmt: skip
         yield GaugeMetricFamily(name, about, value=float(value))
     lost = health["record_lost"]
-    yield CounterMetricFamily("olp_usage_store_lost", "Entries lost from the usage database", value=lost)
+    yield CounterMetricFamily(
+        "olp_usage_store_lost", "Entries lost from the usage database", value=lost
+    )
 
 
 def _providers(providers: Mapping[str, Any]) -> Iterator[Metric]:

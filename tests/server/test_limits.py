@@ -101,7 +101,7 @@ async def test_M5_a_large_budget_lets_many_in_at_once(open_: OpenHouse, stream: 
     answers = await asyncio.gather(*(asking(ask(f"q{n}"), anna) for n in range(30)))
     assert {answer.status for answer in answers} == {200}
     await house.settled()
-    assert house.service.people._usage._aside == {}
+    assert house.service.people._usage._reserved == {}
 
 
 @BOTH
@@ -130,7 +130,7 @@ async def test_M5_an_answer_that_is_left_keeps_its_tokens_until_it_is_charged_fo
     assert "is set aside" in final(await house.chat(ask("again"), anna))
     await until(lambda: not house.service.in_flight, "it is over", 8)
     assert "20 tokens of today are used up" in final(await house.chat(ask("again"), anna))
-    assert house.service.people._usage._aside == {}
+    assert house.service.people._usage._reserved == {}
 
 
 async def test_M5_an_answer_called_off_before_it_began_leaves_nothing_aside(
@@ -143,7 +143,7 @@ async def test_M5_an_answer_called_off_before_it_began_leaves_nothing_aside(
         await asyncio.sleep(0)
         leaving.cancel()
     await house.settled()
-    await until(lambda: not house.service.people._usage._aside, "nothing is set aside")
+    await until(lambda: not house.service.people._usage._reserved, "nothing is set aside")
 
 
 async def test_a_limit_is_never_a_reason_to_fall_back(open_: OpenHouse) -> None:
