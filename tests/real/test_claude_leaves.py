@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from .vendors.client import Vendors
 FEW = (6, 6, 4)
 MANY = (150, 100, 50)
 """Requests that are answered, that their client leaves, and that end at a tool of claude's own."""
+
+AT_ONCE = 3
 
 OUTSIDE = ("cc-socks", "claude-*", "claude_*")
 """Where claude leaves files in the system's folder for temporary files, if it uses that."""
@@ -66,13 +69,15 @@ def leaves_nothing(house: House, vendors: Vendors, counts: tuple[int, int, int])
     answered, left_alone, refused = counts
     house.chat("hi [[OK]]", "claude/sonnet")  # what a first run makes for good
     before = found(house.home)
-    for _ in range(answered):
-        assert house.chat("hi [[OK]]", "claude/sonnet").status == 200
-    for _ in range(refused):
-        assert house.chat("[[EVIL:Bash]]", "claude/sonnet").status == 502
-    vendors.scenario("anthropic", "HANG")
-    for _ in range(left_alone):
-        leave(house)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for prompt, status, count in (
+            ("hi [[OK]]", 200, answered),
+            ("[[EVIL:Bash]]", 502, refused),
+        ):
+            asking = [pool.submit(house.chat, prompt, "claude/sonnet") for _ in range(count)]
+            assert {one.result().status for one in asking} == {status}
+        vendors.scenario("anthropic", "HANG")
+        list(pool.map(leave, [house] * left_alone))
     vendors.reset()
     end = time.monotonic() + 20
     while left := [path for path in found(house.home) - before if not alive(path)]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from olp.runtime.process.run_folder import marked
+from olp.runtime.process.worker import RUN_VARIABLE
 
 from ..conftest import Clis
 from ..house import House, configuration, serving
@@ -102,7 +107,9 @@ def need(name: str) -> Program:
 
 def run(program: Program, arguments: list[str], cwd: Path, home: Path, **more: Any) -> Ran:
     """One run of a program to its end, with nothing of this user's in its surroundings."""
+    mark = secrets.token_hex(8)
     env = {"PATH": SHELF.search_path(), "HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb"}
+    env[RUN_VARIABLE] = mark
     process = subprocess.Popen(
         [str(program.path), *arguments],
         cwd=cwd,
@@ -119,4 +126,8 @@ def run(program: Program, arguments: list[str], cwd: Path, home: Path, **more: A
         os.killpg(process.pid, signal.SIGKILL)
         out, err = process.communicate()
         raise AssertionError(f"not done after {RUN_S} s: {out[-2000:]} {err[-2000:]}") from None
+    finally:
+        for pid in marked(mark):  # cline leaves a daemon behind
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     return Ran(process.returncode, out, err)
