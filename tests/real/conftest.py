@@ -86,10 +86,12 @@ def vendor_process() -> Iterator[Vendors]:
 
 
 @pytest.fixture
-def vendors(vendor_process: Vendors) -> Vendors:
-    """The mock vendors, fresh: no overrides, no recorded requests, default quota."""
+def vendors(vendor_process: Vendors) -> Iterator[Vendors]:
+    """The mock vendors, fresh: no overrides, no recorded requests, default quota. Tests without
+    this fixture find them fresh too."""
     vendor_process.reset()
-    return vendor_process
+    yield vendor_process
+    vendor_process.reset()
 
 
 @pytest.fixture
