@@ -251,9 +251,12 @@ class Pool:
                 pool.warm = 0
                 return
             kept = self._fleet.kept(provider)
-            await self._boot_one(pool, WarmProcess(provider, *made, kept, born_at=self._clock()))
+            warm = WarmProcess(provider, *made, kept, born_at=self._clock())
+            await self._boot_one(pool, warm)
         finally:
             pool.booting -= 1
+        if warm in pool.processes:
+            await self._measure([warm])
 
     async def _boot_one(self, pool: ProviderPool, warm: WarmProcess) -> None:
         worker = warm.worker
@@ -267,7 +270,6 @@ class Pool:
         if worker.ready and not events and not (self._closed or outdated):
             pool.proven, pool.failures, pool.problem = True, 0, None
             pool.processes.append(warm)
-            await self._measure([warm])
             return
         await worker.close()
         if not (self._closed or outdated):
