@@ -14,7 +14,7 @@ from typing import Protocol
 from aiohttp import http_exceptions, web
 from aiohttp.http import HttpVersion11
 
-from olp.dialects import all_dialects
+from olp.dialects.base import Dialect
 from olp.errors import RequestError
 from olp.server.reply import Reply
 
@@ -33,8 +33,11 @@ the second.
 class Doors(Protocol):
     """Limits on connections; implemented by `door.Doors`.
 
-    `head_s` and `idle_s` are timeouts in seconds, for a request head and for the next request.
+    `head_s` and `idle_s` are timeouts in seconds, for a request head and for the next request;
+    `dialect` formats the errors of what is no HTTP request.
     """
+
+    dialect: Dialect
 
     head_s: float
     idle_s: float
@@ -183,7 +186,7 @@ class Connection(web.RequestHandler):
             raise ConnectionError("half an answer is out")
         if not isinstance(exc, http_exceptions.HttpProcessingError):
             self.log_exception("unexpected", exc_info=exc)
-        reply = Reply(all_dialects()[0])
+        reply = Reply(self._doors.dialect)
         response = reply.error(_parse_error(exc))
         reply.stamp(response)
         response.headers["Server"] = "olp"

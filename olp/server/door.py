@@ -18,6 +18,7 @@ from typing import Any, Protocol, cast
 
 from aiohttp import web
 
+from olp.dialects import all_dialects
 from olp.runtime.tasks import Tasks
 from olp.server.connection import Connection
 
@@ -56,6 +57,7 @@ class Doors:
         self.limit = limit or min(ALL_LIMIT, max(16, soft // 2))
         self.head_s = head_s
         self.idle_s = idle_s
+        self.dialect = all_dialects()[0]  # formats the errors of what no route was found for
         self._connections: dict[Guest, str] = {}
         self._by_address: Counter[str] = Counter()
 
