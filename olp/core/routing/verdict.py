@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from olp.core.days import lasting
 from olp.core.routing.chains import Chain
 from olp.core.routing.triggers import MINUTE_S, RULES, status_of
-from olp.core.scrub import scrub
 from olp.events import ErrorCode, Failed, HopRecord, Refused
 from olp.model import Hop
 
@@ -40,7 +39,7 @@ def verdict(
     `wall` is in epoch seconds."""
     shown = stopped or _first(failures)
     origin = stopped or failures[0]
-    failed = scrubbed(shown.failed)
+    failed = shown.failed  # scrubbed by the walk
     if shown is not origin:
         # The headers name the first hop, which was not capable of this request.
         failed = replace(failed, detail=f"{shown.hop.provider}: {failed.detail}")
@@ -111,8 +110,3 @@ def _advice(error_code: ErrorCode, hops: int, wait: float | None) -> str:
     )
     other = ", or use a chain with a fallback to another provider" if used_up and hops == 1 else ""
     return RULES[error_code].advice + other
-
-
-def scrubbed(failed: Failed) -> Failed:
-    """`failed` with secrets and paths removed from its detail."""
-    return replace(failed, detail=scrub(failed.detail))

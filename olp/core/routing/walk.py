@@ -26,7 +26,8 @@ from olp.core.routing.chains import Chain
 from olp.core.routing.gate import Gate
 from olp.core.routing.notes import AttemptEnded, Note
 from olp.core.routing.triggers import trigger_of
-from olp.core.routing.verdict import Failure, scrubbed, verdict
+from olp.core.routing.verdict import Failure, verdict
+from olp.core.scrub import scrub
 from olp.events import (
     Answering,
     CallStarted,
@@ -344,8 +345,9 @@ class Walk:
     # --- failures ------------------------------------------------------------------------------
 
     def _fail(self, failed: Failed) -> tuple[Output, ...]:
-        attempt, failed = self._attempt, scrubbed(failed)  # before anything keeps or shows it
+        attempt = self._attempt
         assert attempt is not None
+        failed = replace(failed, detail=scrub(failed.detail))  # before anything keeps or shows it
         self.ends.append((attempt.hop, failed))
         if not self.answered and self._salvageable(attempt, failed):
             self._note("spawn_failed_after_usable_chunks", "warn", code=failed.code.value)
