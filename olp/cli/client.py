@@ -129,9 +129,9 @@ def _candidates(
 
 def _configured(config: Config, port: int) -> LocalServer:
     """The server at the configured address, with an unknown token."""
-    address = lan.url_host(lan.reached_at(config.server.host))
     cert = config.server.tls_cert
-    return LocalServer(port, "", f"{'https' if cert else 'http'}://{address}:{port}", cert)
+    url = lan.url(lan.reached_at(config.server.host), port, tls=bool(cert))
+    return LocalServer(port, "", url, cert)
 
 
 def _ask(server: LocalServer, path: str, method: str, timeout: float) -> Any:

@@ -73,8 +73,7 @@ class Running:
         except OSError as error:
             raise StartError(f"cannot listen on {host} port {port}: {error.strerror}") from None
         actual = self.runner.addresses[0][1]
-        scheme = "https" if self._shown else "http"
-        self.url = f"{scheme}://{lan.url_host(host)}:{actual}"
+        self.url = lan.url(host, actual, tls=self._shown is not None)
         self._write_local_token(actual)
         if self.config.metrics.listen:
             await self._metrics.listen(self.config.metrics.listen)
@@ -87,8 +86,8 @@ class Running:
     def _write_local_token(self, port: int) -> None:
         """Create the token with which the owner's commands on this machine authenticate."""
         try:
-            own = lan.url_host(lan.reached_at(self.config.server.host))
-            url = f"{'https' if self._shown else 'http'}://{own}:{port}"
+            own = lan.reached_at(self.config.server.host)
+            url = lan.url(own, port, tls=self._shown is not None)
             self._local = LocalToken(self._folders.state, port, url, self.config.server.tls_cert)
         except OSError as error:
             self._log.warn("no_local_token", reason=error.strerror)

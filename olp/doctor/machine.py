@@ -62,13 +62,12 @@ async def _taken(server: ServerConfig, error: OSError) -> Finding:
 
 
 async def _is_olp(server: ServerConfig) -> bool:
-    shown = lan.url_host(lan.reached_at(server.host))
-    url = f"{'https' if server.tls_cert else 'http'}://{shown}:{server.port}/healthz"
+    base = lan.url(lan.reached_at(server.host), server.port, tls=bool(server.tls_cert))
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_S)) as session,
             # Nothing secret is sent, so the certificate need not be verified.
-            session.get(url, allow_redirects=False, ssl=False) as response,
+            session.get(f"{base}/healthz", allow_redirects=False, ssl=False) as response,
         ):
             return response.status == 200 and response.headers.get("Server") == "olp"
     except (aiohttp.ClientError, TimeoutError, OSError):

@@ -62,6 +62,11 @@ def reached_at(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
+def url(host: str, port: int, *, tls: bool) -> str:
+    """The address of a server, without a path."""
+    return f"{'https' if tls else 'http'}://{url_host(host)}:{port}"
+
+
 def url_host(host: str) -> str:
     """`host` as it is written in a URL."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
