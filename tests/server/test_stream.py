@@ -12,11 +12,21 @@ from aiohttp import web
 
 from tests.conftest import OpenHouse
 from tests.fakes.plan import Turn, dies, fails, hangs, says, turn
-from tests.support import BOTH, CHAT, GoOn, ask, until
+from tests.support import BOTH, CHAT, GoOn, House, ask, until
 
 HOPS = ("claude", "codex", "vibe")
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 THIRTY_S = ["sleep", 30]
+
+
+async def begun(house: House) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which a stream was asked for: what a client library would not show."""
+    url = urlsplit(house.url)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    body = json.dumps(ask(stream=True)).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write(head.encode() + body)
+    return reader, writer
 
 
 async def test_B1_not_one_byte_goes_out_while_another_hop_may_still_serve(
@@ -24,11 +34,7 @@ async def test_B1_not_one_byte_goes_out_while_another_hop_may_still_serve(
 ) -> None:
     before = turn(*(["init"], ["start"], ["think", "hm"], go_on.wait), ["fail", "quota"])
     house = await open_(claude=before, codex=says("saved"), server={"keepalive_s": 0.05})
-    url = urlsplit(house.url)
-    reader, writer = await asyncio.open_connection(url.hostname, url.port)
-    body = json.dumps(ask(stream=True)).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
+    reader, writer = await begun(house)
     reading = asyncio.ensure_future(reader.read(1))
     await until(lambda: house.plan.calls(), "the first hop runs")
     await asyncio.sleep(0.4)
@@ -370,11 +376,7 @@ async def test_D3_a_client_that_takes_no_byte_at_the_very_end_is_given_up(
     monkeypatch.setattr(web.StreamResponse, "write_eof", stuck)
     monkeypatch.setattr("olp.server.endpoint.STALLED_S", 0.3)
     house = await open_(claude=says("ok"))
-    url = urlsplit(house.url)
-    reader, writer = await asyncio.open_connection(url.hostname, url.port)
-    body = json.dumps(ask(stream=True)).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
-    writer.write(head.encode() + body)
+    reader, writer = await begun(house)
     await asyncio.wait_for(reader.readuntil(b"[DONE]"), 10)
     assert len(house.service.request_log.live()) == 1
     await until(lambda: not house.service.request_log.live(), "it is given up", 5)
