@@ -40,7 +40,7 @@ def alive(path: str) -> bool:
     return "/sessions/" in path and name.isdigit() and Path(f"/proc/{name}").exists()
 
 
-def leave(house: House) -> None:
+def leave(house: House, after_s: float = 0.7) -> None:
     """A client that goes before it has its answer."""
     host, _, port = house.url.removeprefix("http://").partition(":")
     messages = b'[{"role": "user", "content": "x"}]'
@@ -50,7 +50,7 @@ def leave(house: House) -> None:
     )
     with socket.create_connection((host, int(port))) as client:
         client.sendall(head.encode() + body)
-        time.sleep(0.7)
+        time.sleep(after_s)
 
 
 def test_M6_killed_claudes_leave_nothing(house: House, vendors: Vendors) -> None:
@@ -108,7 +108,7 @@ def listening(pid: int) -> Iterator[str]:
 
 def closed_to_others(path: str) -> bool:
     """Whether it is a path, below a folder that is this user's alone."""
-    folders = [folder.stat() for folder in Path(path).parents] if path.startswith("/") else []
+    folders = [f.stat() for f in Path(path).parents if f.exists()] if path.startswith("/") else []
     return any(
         f.st_uid == os.getuid() and not f.st_mode & (stat.S_IRWXG | stat.S_IRWXO) for f in folders
     )
@@ -117,14 +117,16 @@ def closed_to_others(path: str) -> bool:
 def test_M4_nobody_else_reaches_a_socket_of_claude(house: House, vendors: Vendors) -> None:
     """A running claude listens for its user's other claudes."""
     vendors.scenario("anthropic", "HANG")
-    asking = threading.Thread(target=leave, args=[house])
+    asking = threading.Thread(target=leave, args=[house, 4.0])
     asking.start()
-    time.sleep(0.6)
-    claudes = [pid for pid in marked(run_id(house)) if b"claude" in command_of(pid)]
-    sockets = [path for pid in claudes for path in listening(pid)]
+    sockets, end = list[str](), time.monotonic() + 3.5
+    while not sockets and time.monotonic() < end:
+        time.sleep(0.3)
+        claudes = [pid for pid in marked(run_id(house)) if b"claude" in command_of(pid)]
+        sockets = [path for pid in claudes for path in listening(pid)]
     asking.join()
     vendors.reset()
-    assert claudes and sockets, "it listens no more: docs/security.md says that it does"
+    assert sockets, "it listens no more: docs/security.md says that it does"
     assert [path for path in sockets if not closed_to_others(path)] == []
 
 
